@@ -40,13 +40,13 @@ if(PAGODA_TESTS)
 endif()
 
 # pagoda_library(NAME [DEPS libraries...] [ALSO subfolders...]): every *.cpp of this folder but the tests is the library pagoda_NAME;
-# every *_test.cpp goes into the program NAME_test, run by ctest as one entry.
+# every *_test.cpp goes into the program NAME_test, run by ctest as one entry. *_kernels.cpp are compiled by the folder's own CMakeLists.txt.
 function(pagoda_library name)
   cmake_parse_arguments(ARG "" "" "DEPS;ALSO" ${ARGN})
   list(TRANSFORM ARG_ALSO APPEND "/*.cpp")
   file(GLOB sources CONFIGURE_DEPENDS *.cpp ${ARG_ALSO})
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_(test|kernels)\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   if(sources)
     add_library(pagoda_${name} STATIC ${sources})

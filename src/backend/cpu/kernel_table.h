@@ -1,0 +1,23 @@
+// KernelTable: the kernels of every family of operations for one instruction set, chosen once, when
+// the backend is made. A family plugs in with one member and one line in kernel_table().
+#pragma once
+
+#include "backend/cpu/attention_kernels.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/linear_kernels.h"
+
+namespace pagoda::cpu {
+
+struct KernelTable {
+  LinearKernels linear;
+  AttentionKernels attention;
+};
+
+inline KernelTable kernel_table(IsaLevel level) {
+  return {
+      .linear = linear_kernels(level),
+      .attention = attention_kernels(level),
+  };
+}
+
+}  // namespace pagoda::cpu
