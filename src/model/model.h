@@ -44,16 +44,18 @@ class Model {
     std::vector<TensorView> angles;  // by rope index
   };
 
+  Activations activations_of(int64_t num_tokens) const;
+  void norm(const VectorWeight& weight, ConstTensorView add, ConstTensorView post_norm);
   void attention_block(int32_t layer, const ForwardBatch& batch, const KvView& kv);
   void feed_forward_block(int32_t layer);
-  Activations rows_of(int64_t num_tokens) const;
 
   Backend& backend_;
   const ModelConfig config_;
   const ModelWeights weights_;
   const ModelLimits limits_;
+  std::vector<RopeFrequencies> frequencies_;  // by rope index
   Buffer activations_;
-  Activations now_;
+  Activations now_;  // views for the step that runs
 };
 
 }  // namespace pagoda
