@@ -20,6 +20,8 @@ struct ForwardBatch {
   std::span<const int32_t> token_ids;  // [T]
   std::span<const int32_t> positions;  // [T]
   std::span<const GroupBatch> groups;  // host; [groups]
+  // host; [L] index into `groups`: kv/layout decides which layers share a group, not the model.
+  std::span<const int32_t> group_of_layer;
   AttentionAlgorithm algorithm = AttentionAlgorithm::flash;
 };
 
