@@ -14,6 +14,10 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+# CPU seconds of each compilation, for the budget that tests/house checks.
+set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE
+  "${CMAKE_SOURCE_DIR}/cmake/measure-compile ${CMAKE_BINARY_DIR}/compile_times.txt <OBJECT>")
+
 add_library(pagoda_options INTERFACE)
 target_compile_options(pagoda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffp-contract=off>)
