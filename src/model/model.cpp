@@ -85,7 +85,7 @@ void Model::norm(const VectorWeight& weight, ConstTensorView add, ConstTensorVie
 void Model::attention_block(int32_t layer, const ForwardBatch& batch, const KvView& kv) {
   const LayerWeights& w = weights_.layers[layer];
   const LayerConfig& traits = config_.layers[layer];
-  const GroupBatch& group = batch.groups[kv.group];
+  const GroupBatch& group = batch.groups[batch.group_of_layer[layer]];
   const Weight* qkv[] = {&w.q, &w.k, &w.v};
   backend_.linear({.x = now_.normed, .weights = qkv, .bias = w.qkv_bias.view(), .out = now_.qkv});
 
