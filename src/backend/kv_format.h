@@ -86,7 +86,6 @@ struct KvView {
   std::byte* base = nullptr;  // [N][KH][head_bytes], in backend memory, 64-byte aligned
   int64_t num_blocks = 0;     // N
   int32_t kv_heads = 0;       // KH
-  int32_t group = 0;          // whose block table and slot mapping of the batch this layer uses
   KvFormat format;
 
   constexpr int64_t block_bytes() const { return kv_heads * format.head_bytes(); }
