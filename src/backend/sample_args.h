@@ -19,17 +19,20 @@ struct TokenCount {
   int32_t in_output;  // times that it was generated
 };
 
-// One row of logits under its request's rules. All host; the spans outlive the call.
+constexpr float kBanBias = -100.f;  // a bias from here down bans its token
+
+// One row of logits under its request's rules. All host; the spans outlive the call. Numbers are
+// finite and within the limits of sampling/sampling_params.h.
 struct SampleRow {
-  float temperature = 0.f;  // 0: the largest logit, the lower id on a tie
+  float temperature = 0.f;  // 0: the largest logit, the lower id on a tie; filters don't matter
   int32_t top_k = 0;        // 0: all
-  float top_p = 1.f;
-  float min_p = 0.f;
+  float top_p = 1.f;  // the fewest tokens, one or more, whose share of what top-k left reaches it
+  float min_p = 0.f;  // tokens at least min_p times as likely as the likeliest
   float repetition_penalty = 1.f;  // Keskar et al. 2019: tokens of prompt and output
   float presence_penalty = 0.f;    // OpenAI: tokens of the output
   float frequency_penalty = 0.f;
   std::span<const TokenCount> counts;  // distinct tokens, where a penalty is set
-  std::span<const TokenValue> bias;    // added; -100 bans
+  std::span<const TokenValue> bias;    // added; kBanBias and below: the logit becomes -inf
   std::span<const uint32_t> mask;      // [ceil(V / 32)] bits: 1 = allowed; empty: all
   uint64_t seed = 0;                   // of the draw, see base/random.h
   uint32_t choice = 0;
@@ -45,8 +48,8 @@ struct ProcessLogitsArgs {
 
 struct SampledToken {
   int32_t token = -1;
-  bool has_nan = false;  // a logit was NaN or all were banned: the token is -1
-  float logprob = 0.f;   // of the processed logits, before temperature and filters
+  bool has_nan = false;  // a logit was NaN or +inf, or all were banned: the token is -1
+  float logprob = 0.f;   // of the processed logits, before temperature and filters; if asked for
 };
 
 // Order: temperature, top-k, top-p, min-p; then the token at which the cumulative probability, in
