@@ -14,7 +14,7 @@
 namespace pagoda {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int why = errno;
     throw Error(why == ENOENT || why == ENOTDIR ? "model.not_found" : "model.unreadable",
