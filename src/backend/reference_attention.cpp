@@ -34,29 +34,44 @@ void rotate(std::vector<double>& x, RopeStyle style, const float* angles, int64_
   }
 }
 
+// K and V of one sequence and KV head, positions first … first + k.size() - 1.
+struct Keys {
+  int64_t first;
+  std::vector<std::vector<double>> k, v;
+};
+
+int64_t first_key(const AttentionArgs& args, int64_t position) {
+  return args.window > 0 ? std::max<int64_t>(0, position - args.window + 1) : 0;
+}
+
+Keys load_keys(const AttentionArgs& args, int64_t b, int64_t first, int32_t kv_head) {
+  const int64_t block_size = args.kv.format.block_size;
+  const int32_t* table = args.batch.block_table.data() + b * args.batch.max_blocks;
+  Keys keys{first, {}, {}};
+  for (int64_t p = first; p < args.batch.kv_lens[b]; p++) {
+    const int64_t slot = table[p / block_size] * block_size + p % block_size;
+    keys.k.push_back(load_kv(args.kv, slot, kv_head, KvPart::k));
+    keys.v.push_back(load_kv(args.kv, slot, kv_head, KvPart::v));
+  }
+  return keys;
+}
+
 // One query head of one row: scores over its keys, softmax, the weighted sum of values.
 struct Row {
   std::vector<double> out;
   double log_sum_exp;
 };
 
-Row attend(const AttentionArgs& args, int64_t b, int64_t t, int64_t position, int32_t head) {
-  const KvView& kv = args.kv;
-  const int64_t block_size = kv.format.block_size;
-  const int32_t kv_head = head / (args.num_heads / kv.kv_heads);
-  const float* q = args.q.row<float>(t) + int64_t{head} * kv.format.k_dim;
-  const int64_t first = args.window > 0 ? std::max<int64_t>(0, position - args.window + 1) : 0;
-
-  std::vector<int64_t> slots;
-  for (int64_t p = first; p <= position; p++)
-    slots.push_back(args.batch.block_table[b * args.batch.max_blocks + p / block_size] *
-                        block_size +
-                    p % block_size);
+Row attend(const AttentionArgs& args, const Keys& keys, int64_t t, int64_t position, int32_t head) {
+  const float* q = args.q.row<float>(t) + int64_t{head} * args.kv.format.k_dim;
+  Row row{std::vector<double>(args.kv.format.v_dim), -std::numeric_limits<double>::infinity()};
+  if (position < 0) return row;
+  const double sink = args.sinks.empty() ? -std::numeric_limits<double>::infinity()
+                                         : double(args.sinks.as<float>()[head]);
   std::vector<double> scores;
-  double largest = args.sinks.empty() ? -std::numeric_limits<double>::infinity()
-                                      : double(args.sinks.as<float>()[head]);
-  for (const int64_t slot : slots) {
-    const std::vector<double> k = load_kv(kv, slot, kv_head, KvPart::k);
+  double largest = sink;
+  for (int64_t p = first_key(args, position); p <= position; p++) {
+    const std::vector<double>& k = keys.k[p - keys.first];
     double score = 0;
     for (size_t i = 0; i < k.size(); i++) score += double(q[i]) * k[i];
     score *= args.scale;
@@ -64,12 +79,10 @@ Row attend(const AttentionArgs& args, int64_t b, int64_t t, int64_t position, in
     scores.push_back(score);
     largest = std::max(largest, score);
   }
-  Row row{std::vector<double>(kv.format.v_dim), -std::numeric_limits<double>::infinity()};
-  if (slots.empty()) return row;
-  double sum = args.sinks.empty() ? 0 : std::exp(double(args.sinks.as<float>()[head]) - largest);
-  for (size_t j = 0; j < slots.size(); j++) {
+  double sum = std::exp(sink - largest);
+  for (size_t j = 0; j < scores.size(); j++) {
     const double weight = std::exp(scores[j] - largest);
-    const std::vector<double> v = load_kv(kv, slots[j], kv_head, KvPart::v);
+    const std::vector<double>& v = keys.v[first_key(args, position) - keys.first + j];
     for (size_t i = 0; i < v.size(); i++) row.out[i] += weight * v[i];
     sum += weight;
   }
@@ -106,20 +119,24 @@ void rope_store_kv(const RopeStoreKvArgs& args) {
 }
 
 void attention(const AttentionArgs& args) {
-  const int64_t num_seqs = int64_t(args.batch.kv_lens.size());
   const int64_t v_dim = args.kv.format.v_dim;
-  for (int64_t b = 0; b < num_seqs; b++) {
+  const int32_t group = args.num_heads / args.kv.kv_heads;
+  for (size_t b = 0; b < args.batch.kv_lens.size(); b++) {
     const int64_t begin = args.batch.cu_q_lens[b], end = args.batch.cu_q_lens[b + 1];
-    for (int64_t t = begin; t < end; t++)
-      for (int32_t head = 0; head < args.num_heads; head++) {
-        const Row row = attend(args, b, t, args.batch.kv_lens[b] - (end - t), head);
-        std::transform(row.out.begin(),
-                       row.out.end(),
-                       args.out.row<float>(t) + head * v_dim,
-                       [](double value) { return float(value); });
-        if (!args.log_sum_exp.empty())
-          args.log_sum_exp.row<float>(t)[head] = float(row.log_sum_exp);
-      }
+    if (begin == end) continue;
+    const int64_t first_position = args.batch.kv_lens[b] - (end - begin);
+    const int64_t first = first_key(args, std::max<int64_t>(0, first_position));
+    for (int32_t kv_head = 0; kv_head < args.kv.kv_heads; kv_head++) {
+      const Keys keys = load_keys(args, b, first, kv_head);
+      for (int64_t t = begin; t < end; t++)
+        for (int32_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+          const Row row = attend(args, keys, t, first_position + t - begin, head);
+          float* out = args.out.row<float>(t) + head * v_dim;
+          std::copy(row.out.begin(), row.out.end(), out);
+          if (!args.log_sum_exp.empty())
+            args.log_sum_exp.row<float>(t)[head] = float(row.log_sum_exp);
+        }
+    }
   }
 }
 

@@ -31,10 +31,10 @@ struct SampleRow {
   float repetition_penalty = 1.f;  // Keskar et al. 2019: tokens of prompt and output
   float presence_penalty = 0.f;    // OpenAI: tokens of the output
   float frequency_penalty = 0.f;
-  std::span<const TokenCount> counts;  // distinct tokens, where a penalty is set
-  std::span<const TokenValue> bias;    // added; kBanBias and below: the logit becomes -inf
-  std::span<const uint32_t> mask;      // [ceil(V / 32)] bits: 1 = allowed; empty: all
-  uint64_t seed = 0;                   // of the draw, see base/random.h
+  std::span<const TokenCount> counts = {};  // distinct tokens, where a penalty is set
+  std::span<const TokenValue> bias = {};    // added; kBanBias and below: the logit becomes -inf
+  std::span<const uint32_t> mask = {};      // [ceil(V / 32)] bits: 1 = allowed; empty: all
+  uint64_t seed = 0;                        // of the draw, see base/random.h
   uint32_t choice = 0;
   uint64_t position = 0;
   int32_t num_logprobs = -1;  // -1: none; n: the chosen token's and the n largest

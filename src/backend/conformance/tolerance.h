@@ -1,0 +1,75 @@
+// The one table of tolerances: how far an operation's output may lie from the float64 reference.
+//
+// relative: ‖out − ref‖ / ‖ref‖ over one row of the output (Euclidean norms).
+// largest:  max |out − ref| / rms(ref) over one row.
+// A row's norm counts as at least that of its expected size where a case states one (a dot product
+// may cancel to nothing). Rows are judged alone, so that a large row hides no small one.
+// Where a backend's activations are bf16, kBf16Activations is added to both.
+#pragma once
+
+#include "backend/kv_format.h"
+#include "base/dtype.h"
+
+namespace pagoda::conformance {
+
+struct Tolerance {
+  double relative = 0;
+  double largest = 0;
+};
+constexpr Tolerance kBf16Activations = {4e-3, 2e-2};
+
+// Exact copies and conversions.
+constexpr Tolerance kExact = {0, 0};
+constexpr Tolerance kEmbed = {1e-7, 1e-6};
+constexpr Tolerance kNorm = {5e-7, 5e-6};
+constexpr Tolerance kActivation = {5e-7, 5e-6};
+constexpr Tolerance kAngles = {1e-7, 5e-7};
+constexpr Tolerance kRope = {5e-7, 5e-6};
+constexpr Tolerance kLogits = {2e-7, 2e-5};
+constexpr double kLogprob = 2e-5;  // absolute
+
+// Quantised weights are multiplied with activations quantised to 8 bits in blocks of 32: uniform
+// noise of 1/√12 of a step of max/127, with max near 2 to 2.5 standard deviations, is 0.5 %. Rows
+// of f16 and bf16 may be multiplied with activations rounded to bf16: 2^-9 / √3 is 0.1 %.
+constexpr Tolerance linear_tolerance(DType dtype) {
+  if (dtype == DType::f32) return {2e-6, 1e-5};
+  if (dtype == DType::f16 || dtype == DType::bf16) return {3e-3, 2e-2};
+  return {1e-2, 6e-2};
+}
+// One outlier in each block of activations: 32 elements share a step of max/127.
+constexpr double kOutlierFactor = 4;
+
+// Attention may round q, probabilities and their sum's terms to 16 bits, or to 8 with an 8-bit
+// cache; what was stored is the same on both sides but for rounding ties.
+constexpr Tolerance attention_tolerance(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::f32:
+      return {2e-5, 1e-4};
+    case KvDType::f16:
+    case KvDType::bf16:
+      return {1e-2, 6e-2};
+    default:
+      return {2e-2, 1e-1};
+  }
+}
+
+// What read_kv gives back: a value may fall to the other side of a rounding tie.
+constexpr Tolerance stored_tolerance(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::f32:
+      return {5e-7, 5e-6};
+    case KvDType::f16:
+      return {1e-4, 5e-3};
+    case KvDType::bf16:
+      return {1e-3, 4e-2};
+    case KvDType::fp8:
+      return {2e-2, 5e-1};
+    case KvDType::int8:
+      return {5e-3, 5e-2};
+    case KvDType::int4:
+      return {5e-2, 5e-1};
+  }
+  return {};
+}
+
+}  // namespace pagoda::conformance
