@@ -2,6 +2,7 @@
 // The files and texts in it own every byte that the metadata and the tensors look at.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,15 +16,12 @@ namespace pagoda {
 struct CheckpointParts {
   CheckpointFormat format = CheckpointFormat::gguf;
   std::vector<std::unique_ptr<MappedFile>> files;
-  std::vector<std::unique_ptr<std::string>> texts;
+  std::deque<std::string> texts;
   Metadata metadata;
   std::vector<CheckpointTensor> tensors;
 
   // Keeps `text` and returns a view of it that lasts.
-  std::string_view keep(std::string text) {
-    texts.push_back(std::make_unique<std::string>(std::move(text)));
-    return *texts.back();
-  }
+  std::string_view keep(std::string text) { return texts.emplace_back(std::move(text)); }
 };
 
 // Throws Error{duplicate_kind} when two tensors have one name.
