@@ -20,12 +20,18 @@ set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE
 
 add_library(pagoda_options INTERFACE)
 target_compile_options(pagoda_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffp-contract=off>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffp-contract=off>
+  # clang warns about libstdc++'s own use of std::get_temporary_buffer in stable_sort
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 target_include_directories(pagoda_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 if(PAGODA_SANITIZE)
   target_compile_options(pagoda_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PAGODA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(pagoda_options INTERFACE -fsanitize=${PAGODA_SANITIZE})
+endif()
+if(PAGODA_FUZZ)  # everything that a fuzz target links reports its branches; a bug aborts
+  target_compile_options(pagoda_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+  target_compile_definitions(pagoda_options INTERFACE PAGODA_FUZZING)
 endif()
 
 find_package(Threads REQUIRED)
