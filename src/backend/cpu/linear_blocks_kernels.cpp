@@ -81,7 +81,7 @@ PAGODA_INLINE Ints codes(const uint8_t* block, int lane, int j) {
                         : i == 1 ? left<2>(all)
                         : i == 2 ? all
                                  : right<2>(all);
-      return bit_or(low, bit_and(at_4, all_bytes(0x30)));
+      return or_and(low, at_4, all_bytes(0x30));
     }
     return low;
   }

@@ -48,6 +48,10 @@ template <int kBits>
 PAGODA_INLINE Ints right(Ints a) {
   return _mm512_srli_epi32(a, kBits);
 }
+// a | (b & c)
+PAGODA_INLINE Ints or_and(Ints a, Ints b, Ints c) {
+  return _mm512_ternarylogic_epi32(a, b, c, 0xf8);
+}
 // Adds 16 to the bytes whose bit is set.
 PAGODA_INLINE Ints add_fifth_bits(Ints codes, const uint8_t* bits) {
   return _mm512_mask_add_epi8(
@@ -129,6 +133,9 @@ template <int kBits>
 PAGODA_INLINE Ints right(Ints a) {
   return _mm256_srli_epi32(a, kBits);
 }
+PAGODA_INLINE Ints or_and(Ints a, Ints b, Ints c) {
+  return bit_or(a, bit_and(b, c));
+}
 PAGODA_INLINE Ints add_fifth_bits(Ints codes, const uint8_t* bits) {
   const Ints byte_of =
       _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
@@ -136,7 +143,7 @@ PAGODA_INLINE Ints add_fifth_bits(Ints codes, const uint8_t* bits) {
   const Ints spread =
       _mm256_shuffle_epi8(all_ints(*reinterpret_cast<const int32_t*>(bits)), byte_of);
   const Ints is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit_of), bit_of);
-  return bit_or(codes, bit_and(is_set, all_bytes(16)));
+  return or_and(codes, is_set, all_bytes(16));
 }
 
 PAGODA_INLINE Floats zeros() {
