@@ -69,7 +69,7 @@ class CpuBackend final : public Backend {
     cpu::zero_blocks(layers, blocks);
   }
   void read_kv(const KvView& kv, int64_t slot, std::span<float> k, std::span<float> v) override {
-    cpu::read_kv(kv, slot, k, v);
+    cpu::read_kv(context_, kv, slot, k, v);
   }
 
  private:
