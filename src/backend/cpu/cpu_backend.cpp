@@ -39,7 +39,8 @@ class CpuBackend final : public Backend {
 
   // Operations run one after the other: the largest need is the need.
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {
-    return std::max({linear_scratch_bytes(shape, threads_.size()),
+    return std::max({embed_scratch_bytes(shape, threads_.size()),
+                     linear_scratch_bytes(shape, threads_.size()),
                      attention_scratch_bytes(shape, threads_.size()),
                      sample_scratch_bytes(shape, threads_.size())});
   }
