@@ -21,7 +21,7 @@ constexpr Tolerance kBf16Activations = {4e-3, 2e-2};
 // Exact copies and conversions.
 constexpr Tolerance kExact = {0, 0};
 constexpr Tolerance kEmbed = {1e-7, 1e-6};
-constexpr Tolerance kNorm = {5e-7, 5e-6};
+constexpr Tolerance kNorm = {5e-7, 2e-5};
 constexpr Tolerance kActivation = {1e-6, 5e-6};
 constexpr Tolerance kAngles = {1e-7, 5e-7};
 constexpr Tolerance kRope = {5e-7, 5e-6};
