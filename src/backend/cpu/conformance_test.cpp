@@ -35,11 +35,12 @@ struct Family {
 
 std::vector<Family> families() {
   using enum IsaLevel;
-  const std::vector<IsaLevel> two = {v3, v4};
+  const std::vector<IsaLevel> two = {v3, v4}, all = {v3, v3_avxvnni, v4, v4_vnni, v4_bf16};
   return {{"norm", two},
           {"activation", two},
           {"rope_angles", {v3}},
-          {"embed", {v3, v3_avxvnni, v4, v4_vnni, v4_bf16}},
+          {"embed", all},
+          {"linear", all},
           {"gather_rows", {v3}},
           {"process_logits", {v3}},
           {"sample", two}};
