@@ -41,6 +41,9 @@ std::vector<Family> families() {
           {"rope_angles", {v3}},
           {"embed", all},
           {"linear", all},
+          {"rope_store_kv", {v3, v4, v4_bf16}},
+          {"copy_and_zero_blocks", {v3, v4, v4_bf16}},
+          {"attention", {v3, v4, v4_bf16}},
           {"gather_rows", {v3}},
           {"process_logits", {v3}},
           {"sample", two}};
