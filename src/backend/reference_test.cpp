@@ -142,9 +142,10 @@ TEST(E4m3, knows_the_values_of_the_paper) {
 }
 
 TEST(E4m3, gives_every_value_back) {
-  for (int bits = 0; bits < 256; bits++)
-    if ((bits & 0x7f) != 0x7f)
-      EXPECT_EQ(reference::f32_to_e4m3(reference::e4m3_to_f32(uint8_t(bits))), bits);
+  for (int bits = 0; bits < 256; bits++) {
+    if ((bits & 0x7f) == 0x7f) continue;  // NaN
+    EXPECT_EQ(reference::f32_to_e4m3(reference::e4m3_to_f32(uint8_t(bits))), bits);
+  }
 }
 
 TEST(E4m3, rounds_to_nearest_even_and_saturates) {
