@@ -9,26 +9,66 @@
 
 namespace pagoda::cpu::PAGODA_ISA {
 
-// Of a row of the item: where its query and its output lie.
-PG_INLINE int64_t row_token(const AttentionJob& job, const AttentionItem& item, int row) {
-  return item.first_token + (item.row_begin + row) / job.group;
-}
-PG_INLINE int row_head(const AttentionJob& job, const AttentionItem& item, int row) {
-  return item.kv_head * job.group + (item.row_begin + row) % job.group;
-}
-PG_INLINE int row_position(const AttentionJob& job, const AttentionItem& item, int row) {
-  return item.first_position + (item.row_begin + row) / job.group;
-}
+// Rows in order: the token and the head of each.
+struct RowCursor {
+  int32_t token;  // after the sequence's first new one
+  int32_t head;   // within the group
 
-PG_INLINE const std::byte* page_head(const KvPages& kv, const AttentionItem& item, int block) {
-  return kv.base + item.block_table[block] * kv.block_bytes + item.kv_head * kv.head_bytes;
-}
+  PG_INLINE RowCursor(const AttentionJob& job, const AttentionItem& item, int row)
+      : token((item.row_begin + row) / job.group), head((item.row_begin + row) % job.group) {}
+  PG_INLINE void next(const AttentionJob& job) {
+    if (++head < job.group) return;
+    head = 0;
+    token++;
+  }
+  PG_INLINE const float* q(const AttentionJob& job, const AttentionItem& item) const {
+    return job.q + (item.first_token + token) * job.q_stride +
+           (int64_t{item.kv_head} * job.group + head) * job.kv.dim;
+  }
+};
 
-// Writes row `row` from its folded {M, L, O}: the sink, the division, the log-sum-exp.
-inline void finish_row(
-    const AttentionJob& job, const AttentionItem& item, int row, float M, float L, const float* o) {
-  const int dim = job.kv.dim, head = row_head(job, item, row);
-  const int64_t token = row_token(job, item, row);
+// Pages of the item's KV head, in order.
+struct PageCursor {
+  int32_t block;
+  int32_t within;
+  const std::byte* head;
+
+  PG_INLINE PageCursor(const KvPages& kv, const AttentionItem& item, int page)
+      : block(page / kv.block_pages), within(page % kv.block_pages) {
+    find(kv, item);
+  }
+  PG_INLINE void next(const KvPages& kv, const AttentionItem& item) {
+    if (++within < kv.block_pages) return;
+    within = 0;
+    block++;
+    find(kv, item);
+  }
+  PG_INLINE const std::byte* k(const KvPages& kv) const {
+    return head + int64_t{within} * kv.page_bytes;
+  }
+  PG_INLINE const std::byte* v(const KvPages& kv) const { return k(kv) + kv.v_offset; }
+  PG_INLINE const std::byte* k_scales(const KvPages& kv) const {
+    return head + kv.k_scales_offset + int64_t{within} * kv.scale_bytes;
+  }
+  PG_INLINE const std::byte* v_scales(const KvPages& kv) const {
+    return head + kv.v_scales_offset + int64_t{within} * kv.scale_bytes;
+  }
+
+ private:
+  PG_INLINE void find(const KvPages& kv, const AttentionItem& item) {
+    head = kv.base + item.block_table[block] * kv.block_bytes + item.kv_head * kv.head_bytes;
+  }
+};
+
+// Writes a row from its folded {M, L, O}: the sink, the division, the log-sum-exp.
+inline void finish_row(const AttentionJob& job,
+                       const AttentionItem& item,
+                       const RowCursor& row,
+                       float M,
+                       float L,
+                       const float* o) {
+  const int dim = job.kv.dim, head = item.kv_head * job.group + row.head;
+  const int64_t token = item.first_token + row.token;
   float scale = 1.f;
   if (job.sinks) {  // one more key of weight 1 and no value
     const float m = job.sinks[head] * kLog2E, l = 1.f;
@@ -42,6 +82,17 @@ inline void finish_row(
   if (job.log_sum_exp)
     job.log_sum_exp[token * job.log_sum_exp_stride + head] =
         seen ? (M + log2f(L)) * kLn2 : -__builtin_inff();
+}
+
+// The item's rows, finished: O [num_rows, D].
+inline void finish_rows(const AttentionJob& job,
+                        const AttentionItem& item,
+                        const float* M,
+                        const float* L,
+                        const float* O) {
+  RowCursor row(job, item, 0);
+  for (int r = 0; r < item.num_rows; r++, row.next(job))
+    finish_row(job, item, row, M[r], L[r], O + int64_t{r} * job.kv.dim);
 }
 
 }  // namespace pagoda::cpu::PAGODA_ISA

@@ -31,12 +31,12 @@ template <bool kPairs>
 void pack_query(const AttentionJob& job, const AttentionItem& item, const AttentionScratch& s) {
   const int dim = job.kv.dim;
   const Lanes scale = set_all(job.softcap > 0 ? job.scale : job.scale * kLog2E);
+  RowCursor cursor(job, item, 0);
   for (int row = 0, mr; row < item.num_rows; row += mr) {
     mr = next_tile(item.num_rows - row, item.num_rows);
     uint32_t* tile = s.q + int64_t{row} * (kPairs ? dim / 2 : dim);
-    for (int r = 0; r < mr; r++) {
-      const float* q = job.q + row_token(job, item, row + r) * job.q_stride +
-                       int64_t{row_head(job, item, row + r)} * dim;
+    for (int r = 0; r < mr; r++, cursor.next(job)) {
+      const float* q = cursor.q(job, item);
       Lanes sum = set_all(0.f);
       for (int d = 0; d < dim; d += 16) {
         alignas(64) uint32_t words[16];
@@ -55,7 +55,7 @@ void pack_query(const AttentionJob& job, const AttentionItem& item, const Attent
         if (d % kGroupDims == kGroupDims - 16 || d + 16 == dim)
           s.q_sum[(row + r) * kMaxGroups + d / kGroupDims] = sum_of(sum);
       }
-      s.position[row + r] = row_position(job, item, row + r);
+      s.position[row + r] = item.first_position + cursor.token;
     }
   }
 }
@@ -68,53 +68,54 @@ void find_pages(const KvPages& kv,
                 int last,
                 const std::byte** k,
                 const std::byte** v) {
-  int block = -1;
-  const std::byte* head = nullptr;
-  for (int i = first; i <= last; i++) {
-    const int page = chunk * kChunkPages + i;
-    if (block != page / kv.block_pages) {
-      block = page / kv.block_pages;
-      head = page_head(kv, item, block);
-    }
-    const int64_t at = int64_t{page - block * kv.block_pages} * kv.page_bytes;
-    k[i] = head + at;
-    v[i] = head + kv.v_offset + at;
+  PageCursor page(kv, item, chunk * kChunkPages + first);
+  for (int i = first;; i++) {
+    k[i] = page.k(kv);
+    v[i] = page.v(kv);
+    if (i == last) break;
+    page.next(kv, item);
   }
   for (int i = 0; i < first; i++) k[i] = k[first], v[i] = v[first];
   for (int i = last + 1; i < kChunkPages; i++) k[i] = k[last], v[i] = v[last];
   for (int i = kChunkPages; i < kChunkPages + kReadAhead; i++) k[i] = k[last];
 }
 
+void fetch_scales(const KvPages& kv, const AttentionItem& item, int chunk, int first, int last) {
+  PageCursor page(kv, item, chunk * kChunkPages + first);
+  for (int i = first;; i++) {
+    for (int at = 0; at < kv.scale_bytes; at += 64) {
+      _mm_prefetch(page.k_scales(kv) + at, _MM_HINT_T0);
+      _mm_prefetch(page.v_scales(kv) + at, _MM_HINT_T0);
+    }
+    if (i == last) break;
+    page.next(kv, item);
+  }
+}
+
 // Scales of the visible pages, in f32. int4's zero is moved to where n = 8.
 void load_scales(const KvPages& kv, const AttentionItem& item, int chunk, AttentionChunk& c) {
   const Lanes eight = set_all(8.f);
+  PageCursor page(kv, item, chunk * kChunkPages + c.first_page);
   for (int i = c.first_page & ~1; i < ((c.end_page + 1) & ~1); i++) {
-    const int seen = i < c.first_page ? c.first_page : i >= c.end_page ? c.end_page - 1 : i;
-    const int page = chunk * kChunkPages + seen, block = page / kv.block_pages;
-    const int64_t at = int64_t{page - block * kv.block_pages} * kv.scale_bytes;
-    const std::byte* head = page_head(kv, item, block);
-    const std::byte *k = head + kv.k_scales_offset + at, *v = head + kv.v_scales_offset + at;
+    const std::byte *k = page.k_scales(kv), *v = page.v_scales(kv);
     const int key = i * kPageTokens;
-    if (kv.code == KvCode::int8) {
-      store(&c.k_scale[0][key], from_f16(k));
-      store(&c.v_scale[0][key], from_f16(v));
-      continue;
-    }
     for (int g = 0; g < kv.groups; g++, k += 64, v += 64) {
       store(&c.k_scale[g][key], from_f16(k));
       store(&c.v_scale[g][key], from_f16(v));
+      if (kv.code != KvCode::int4) break;
       store(&c.k_zero[g][key], fma(eight, from_f16(k), from_f16(k + 32)));
       store(&c.v_zero[g][key], fma(eight, from_f16(v), from_f16(v + 32)));
     }
+    if (i >= c.first_page && i + 1 < c.end_page) page.next(kv, item);
   }
 }
 
 int first_key(const AttentionJob& job, const AttentionItem& item) {
-  const int position = row_position(job, item, 0);
+  const int position = item.first_position + item.row_begin / job.group;
   return job.window > 0 && position >= job.window ? position + 1 - job.window : 0;
 }
 int last_key(const AttentionJob& job, const AttentionItem& item) {
-  return row_position(job, item, item.num_rows - 1);
+  return item.first_position + (item.row_begin + item.num_rows - 1) / job.group;
 }
 
 struct PageRange {
@@ -145,6 +146,7 @@ void load_chunk(const AttentionJob& job,
     const int then = more ? chunk + 1 : next->chunk_begin;
     const PageRange ahead = visible_pages(job, after, then);
     find_pages(job.kv, after, then, ahead.first, ahead.last, c.next_k, c.next_v);
+    if (job.kv.groups > 0) fetch_scales(job.kv, after, then, ahead.first, ahead.last);
   } else {
     memcpy(c.next_k, c.k, sizeof c.k);
     memcpy(c.next_v, c.v, sizeof c.v);
@@ -297,7 +299,8 @@ void compute_chunk(const AttentionJob& job,
     case KvCode::f16:
       return widened_tiles<F16Source>(job, item, s, chunk);
     case KvCode::bf16:
-      return all_tiles<Bf16Best, false>(job, item, s, chunk);
+      if constexpr (Bf16Best::kPairs) return all_tiles<Bf16Best, false>(job, item, s, chunk);
+      return widened_tiles<Bf16Best>(job, item, s, chunk);
     case KvCode::int8:
       return widened_tiles<Int8Best>(job, item, s, chunk);
     case KvCode::int4:
@@ -327,8 +330,7 @@ void attend(const AttentionJob& job,
     compute_chunk(job, item, s, chunk);
   }
   if (item.kind == ItemKind::whole) {
-    for (int r = 0; r < rows; r++)
-      finish_row(job, item, r, s.max[r], s.sum[r], s.o + int64_t{r} * dim);
+    finish_rows(job, item, s.max, s.sum, s.o);
   } else if (item.kind == ItemKind::state) {
     float* to = job.partials + item.partials;
     memcpy(to, s.o, sizeof(float) * rows * dim);
@@ -356,7 +358,7 @@ void merge(const AttentionJob& job, const AttentionItem& item) {
       }
     }
   }
-  for (int r = 0; r < rows; r++) finish_row(job, item, r, M[r], L[r], O + int64_t{r} * dim);
+  finish_rows(job, item, M, L, O);
 }
 
 }  // namespace

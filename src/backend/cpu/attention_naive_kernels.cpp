@@ -12,35 +12,22 @@
 namespace pagoda::cpu::PAGODA_ISA {
 namespace {
 
-struct Page {
-  const std::byte *k, *v, *k_scales, *v_scales;
-};
-Page find_page(const KvPages& kv, const AttentionItem& item, int page) {
-  const int block = page / kv.block_pages, within = page % kv.block_pages;
-  const std::byte* head = page_head(kv, item, block);
-  const int64_t at = int64_t{within} * kv.page_bytes, scales = int64_t{within} * kv.scale_bytes;
-  return {head + at,
-          head + kv.v_offset + at,
-          head + kv.k_scales_offset + scales,
-          head + kv.v_scales_offset + scales};
-}
-
 // Keys [first, end) of one row.
 void naive_row(const AttentionJob& job,
                const AttentionItem& item,
-               int row,
+               const RowCursor& row,
                const AttentionScratch& s) {
   const KvPages& kv = job.kv;
-  const int dim = kv.dim, head = row_head(job, item, row), end = row_position(job, item, row) + 1;
+  const int dim = kv.dim, end = item.first_position + row.token + 1;
   const int first = job.window > 0 && end > job.window ? end - job.window : 0;
   const int first_page = first / kPageTokens, end_page = (end - 1) / kPageTokens + 1;
-  const float* q = job.q + row_token(job, item, row) * job.q_stride + int64_t{head} * dim;
+  const float* q = row.q(job, item);
   const Lanes scale = set_all(job.softcap > 0 ? job.scale / job.softcap : job.scale * kLog2E);
   float *wide = reinterpret_cast<float*>(s.wide_k), *S = s.row_scores;
   Lanes best = set_all(kFloor);
   for (int page = first_page; page < end_page; page++) {
-    const Page at = find_page(kv, item, page);
-    widen_k(kv, at.k, at.k_scales, wide);
+    const PageCursor at(kv, item, page);
+    widen_k(kv, at.k(kv), at.k_scales(kv), wide);
     Lanes x = set_all(0.f);
     for (int d = 0; d < dim; d++) x = fma(load(wide + 16 * d), set_all(q[d]), x);
     x = x * scale;
@@ -58,8 +45,8 @@ void naive_row(const AttentionJob& job,
   }
   memset(s.o, 0, sizeof(float) * dim);
   for (int page = first_page; page < end_page; page++) {
-    const Page at = find_page(kv, item, page);
-    widen_v(kv, at.v, at.v_scales, wide);
+    const PageCursor at(kv, item, page);
+    widen_v(kv, at.v(kv), at.v_scales(kv), wide);
     const int begin = page * kPageTokens, limit = end - begin < kPageTokens ? end - begin : 16;
     for (int t = first > begin ? first - begin : 0; t < limit; t++) {
       const Lanes p = set_all(S[(page - first_page) * kPageTokens + t]);
@@ -71,7 +58,8 @@ void naive_row(const AttentionJob& job,
 }
 
 void naive(const AttentionJob& job, const AttentionItem& item, const AttentionScratch& s) {
-  for (int row = 0; row < item.num_rows; row++) naive_row(job, item, row, s);
+  RowCursor row(job, item, 0);
+  for (int r = 0; r < item.num_rows; r++, row.next(job)) naive_row(job, item, row, s);
 }
 
 }  // namespace

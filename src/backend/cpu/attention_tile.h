@@ -173,11 +173,13 @@ inline float limit_scores(const AttentionChunk& c, float* S, int first, int end,
   const Lanes high = set_all(softcap * kLog2E);
   Lanes best = set_all(kFloor);
   const int begin_page = c.first_page & ~1, end_page = (c.end_page + 1) & ~1;
-  for (int at = begin_page * kPageTokens; at < end_page * kPageTokens; at += kPageTokens) {
+  for (int page = begin_page; page < end_page; page++) {
+    const int at = page * kPageTokens;
     Lanes x = load(S + at);
     if (softcap > 0) x = tanh_of(x * inverse) * high;
-    x = keep_range(x, at, first, end);
-    store(S + at, x);
+    const bool seen = first <= at && at + kPageTokens <= end;
+    if (!seen) x = keep_range(x, at, first, end);
+    if (!seen || softcap > 0) store(S + at, x);
     best = max(best, x);
   }
   return max_of(best);
