@@ -25,6 +25,7 @@ KvCacheOptions KvCacheOptions::of(const KvLayout& layout, int64_t num_blocks, bo
   options.windows.clear();
   for (const KvGroup& group : layout.groups) options.windows.push_back(group.spec.window);
   options.prefix_caching = prefix_caching;
+  options.block_bytes = layout.block_bytes();
   return options;
 }
 
@@ -41,6 +42,11 @@ int64_t KvCache::blocks_of_sequence(int64_t tokens, int64_t chunk) const {
   for (const int32_t window : options_.windows)
     blocks += kv_blocks_of_sequence(window, options_.block_size, tokens, chunk);
   return blocks;
+}
+
+int64_t KvCache::tokens_within(int64_t chunk, int64_t most) const {
+  return kv_tokens_within(
+      [&](int64_t tokens) { return blocks_of_sequence(tokens, chunk); }, options_.num_blocks, most);
 }
 
 // The first block that a query at `begin` or later can see.

@@ -24,6 +24,7 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   std::vector<int32_t> windows = {0};  // of each group; 0: sees everything
   bool prefix_caching = true;
+  int64_t block_bytes = 0;  // for messages; 0: not known
 
   static KvCacheOptions of(const KvLayout& layout, int64_t num_blocks, bool prefix_caching);
 };
@@ -85,6 +86,8 @@ class KvCache {
   int32_t block_size() const { return options_.block_size; }
   int32_t num_groups() const { return static_cast<int32_t>(options_.windows.size()); }
   int64_t blocks_of_sequence(int64_t tokens, int64_t chunk) const;
+  // The longest sequence that all blocks together hold, up to `most`.
+  int64_t tokens_within(int64_t chunk, int64_t most) const;
   const KvCacheOptions& options() const { return options_; }
   const BlockPool& pool() const { return pool_; }
   const PrefixIndex& index() const { return index_; }
