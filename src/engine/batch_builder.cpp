@@ -85,7 +85,8 @@ void BatchBuilder::add_samples(const ScheduledTokens& row, StepInput& input) con
     const Sequence& drawn_for =
         row.num_samples == 1 ? *row.sequence : *row.sequence->request->sequences[i];
     int32_t position = row.end();
-    if (planted(PlantedBug::position_reset_on_resume)) position -= row.sequence->num_trusted;
+    if (planted(PlantedBug::position_reset_on_resume))
+      position -= static_cast<int32_t>(row.sequence->epoch);
     SampleRow sample = drawn_for.sampler.row(static_cast<uint64_t>(position));
     if (planted(PlantedBug::choice_not_in_draw)) sample.choice = 0;
     input.logit_rows[input.num_rows] = input.num_tokens - 1;

@@ -50,7 +50,6 @@ void RequestTable::fork(RequestState& request, bool has_blocks) {
     if (has_blocks) {
       kv_.fork(first.kv, child.kv);
       child.num_computed = first.num_computed;
-      child.num_trusted = first.num_trusted;
       scheduler_.add_running(child);
     } else {
       scheduler_.add_waiting(child);
@@ -123,9 +122,7 @@ void RequestTable::fail(RequestState& request, std::string_view kind, std::strin
 void RequestTable::fail_untrusted(RequestState& request,
                                   std::string_view kind,
                                   std::string_view message) {
-  for (const auto& sequence : request.sequences)
-    if (sequence->state == SequenceState::running)
-      kv_.release_untrusted(sequence->kv, sequence->num_trusted);
+  kv_.distrust(request.request.prompt, request.request.cache_salt);
   fail(request, kind, message);
 }
 

@@ -44,7 +44,7 @@ class RequestTable {
   void cancel(RequestState& request);
   // Every choice that has not ended ends with an error.
   void fail(RequestState& request, std::string_view kind, std::string_view message);
-  // The same, and what the request computed is struck from the prefix index.
+  // The same, and what was computed of its prompt is struck from the prefix index.
   void fail_untrusted(RequestState& request, std::string_view kind, std::string_view message);
 
   // States that ended stay until as many steps have returned as were out.

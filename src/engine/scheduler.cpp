@@ -140,7 +140,7 @@ bool Scheduler::admit(Sequence& sequence, int64_t now_us, SchedulerOutput& outpu
   waiting_.erase(waiting_.begin());
   add_running(sequence);
   kv_.adopt(sequence.kv, match);
-  sequence.num_computed = sequence.num_trusted = match.num_tokens;
+  sequence.num_computed = match.num_tokens;
   if (request.cached_tokens < 0 || planted(PlantedBug::recompute_counted_as_hit))
     request.cached_tokens = match.num_tokens;
   if (request.timings.admitted_us == 0) request.timings.admitted_us = now_us;

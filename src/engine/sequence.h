@@ -39,7 +39,6 @@ struct Sequence {
       tokens;                // prompt and what was generated; choices above 0 get theirs at birth
   int32_t num_computed = 0;  // tokens whose K and V are computed, or are in a step that is out
   int32_t num_pending = 0;   // tokens that steps which are out will add
-  int32_t num_trusted = 0;   // tokens found in the prefix cache when it last got blocks
   uint32_t epoch = 0;        // raised when its blocks are given up
   int32_t last_sample_row = -1;  // in the last step that it was part of
   SequenceKv kv;

@@ -242,16 +242,14 @@ void KvCache::release(SequenceKv& sequence) {
   sequence = SequenceKv{};
 }
 
-void KvCache::release_untrusted(SequenceKv& sequence, int32_t first_token) {
-  const int32_t first = first_token / options_.block_size;
-  if (sequence.num_indexed > first && !planted(PlantedBug::nan_blocks_stay_indexed)) {
-    int32_t node = sequence.node;
-    for (int32_t i = sequence.num_indexed - 1; i > first; i--) node = index_.parent(node);
-    std::vector<int32_t> blocks;
-    index_.cut(node, blocks);
-    for (const int32_t block : blocks) pool_.clear_cached(block);
-  }
-  release(sequence);
+void KvCache::distrust(std::span<const int32_t> tokens, std::string_view salt) {
+  if (std::ssize(tokens) < options_.block_size || planted(PlantedBug::nan_blocks_stay_indexed))
+    return;
+  const int32_t node = index_.find(PrefixIndex::kRoot, tokens.first(options_.block_size), salt);
+  if (node == PrefixIndex::kNone) return;
+  std::vector<int32_t> blocks;
+  index_.cut(node, blocks);
+  for (const int32_t block : blocks) pool_.clear_cached(block);
 }
 
 int32_t KvCache::take() {

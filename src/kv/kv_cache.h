@@ -67,9 +67,9 @@ class KvCache {
   // `child`, empty, shares every block; whoever writes to a shared one first copies it.
   void fork(const SequenceKv& parent, SequenceKv& child);
   void release(SequenceKv& sequence);
-  // release(), and what it computed leaves the index: it is not to be trusted. The blocks from
-  // `first_token` on are meant, and all that was built on them.
-  void release_untrusted(SequenceKv& sequence, int32_t first_token);
+  // What was computed from the first of these tokens on is not to be trusted: it leaves the index,
+  // with all that was built on it.
+  void distrust(std::span<const int32_t> tokens, std::string_view salt);
 
   // What the step that was just scheduled must do first; cleared by the call.
   struct StepBlocks {
