@@ -136,6 +136,8 @@ bool Engine::submit_step() {
   StepSlot& slot = slots_[num_submitted_ % slots_.size()];
   scheduler_.schedule(options_.now_us(), slot.scheduled);
   stats_.preemptions += slot.scheduled.num_preempted;
+  stats_.prompt_tokens += slot.scheduled.prompt_tokens;
+  stats_.cached_tokens += slot.scheduled.cached_tokens;
   if (slot.scheduled.rows.empty()) return false;
   builder_.build(slot.scheduled, kv_.pending_step(), slot.input);
   kv_.step_submitted();
@@ -176,7 +178,8 @@ void Engine::complete_step() {
 
 void Engine::commit(const StepSlot& step) {
   for (const ScheduledTokens& row : step.scheduled.rows)
-    if (row.sequence->state != SequenceState::finished) commit_row(row, step.result);
+    if (row.sequence->state != SequenceState::finished || planted(PlantedBug::output_after_end))
+      commit_row(row, step.result);
 }
 
 void Engine::commit_row(const ScheduledTokens& row, const StepResult& result) {

@@ -122,7 +122,8 @@ void RequestTable::fail(RequestState& request, std::string_view kind, std::strin
 void RequestTable::fail_untrusted(RequestState& request,
                                   std::string_view kind,
                                   std::string_view message) {
-  kv_.distrust(request.request.prompt, request.request.cache_salt);
+  for (const auto& sequence : request.sequences)
+    kv_.distrust(sequence->tokens, request.request.cache_salt);
   fail(request, kind, message);
 }
 

@@ -44,12 +44,15 @@ class RequestTable {
   void cancel(RequestState& request);
   // Every choice that has not ended ends with an error.
   void fail(RequestState& request, std::string_view kind, std::string_view message);
-  // The same, and what was computed of its prompt is struck from the prefix index.
+  // The same, and what was computed of its tokens is struck from the prefix index.
   void fail_untrusted(RequestState& request, std::string_view kind, std::string_view message);
 
   // States that ended stay until as many steps have returned as were out.
   void step_submitted() { num_submitted_++; }
   void step_returned();
+
+  // States in memory: live ones and those that ended.
+  size_t num_kept() const { return live_.size() + retired_.size(); }
 
   std::vector<RequestOutput>& outputs() { return outputs_; }
 

@@ -19,7 +19,7 @@ void insert_in_order(std::vector<Sequence*>& list, Sequence& sequence) {
 
 void SchedulerOutput::clear() {
   rows.clear();
-  num_tokens = num_sample_rows = num_preempted = 0;
+  num_tokens = num_sample_rows = num_preempted = prompt_tokens = cached_tokens = 0;
 }
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvCache& kv) : options_(options), kv_(kv) {
@@ -63,6 +63,11 @@ bool Scheduler::is_ready(const Sequence& sequence) const {
 
 // False when something stood in the way: nobody after it gets anything in this step.
 bool Scheduler::schedule_running(SchedulerOutput& output) {
+  if (planted(PlantedBug::preempts_first_of_order) && running_.size() > 1 &&
+      kv_.pool().num_available() == 0) {
+    preempt(*running_.front());
+    output.num_preempted++;
+  }
   for (size_t i = 0; i < running_.size(); i++) {
     Sequence& sequence = *running_[i];
     if (!is_ready(sequence)) continue;
@@ -79,11 +84,6 @@ bool Scheduler::schedule_running(SchedulerOutput& output) {
 bool Scheduler::make_room(Sequence& sequence, int32_t num_tokens, SchedulerOutput& output) {
   while (!kv_.reserve(sequence.kv, sequence.num_computed, sequence.num_computed + num_tokens)) {
     if (kv_.awaits_blocks()) return false;
-    if (planted(PlantedBug::preempts_first_of_order) && running_.front() != &sequence) {
-      preempt(*running_.front());
-      output.num_preempted++;
-      return false;
-    }
     if (running_.back() == &sequence) return false;
     preempt(*running_.back());
     output.num_preempted++;
@@ -141,8 +141,11 @@ bool Scheduler::admit(Sequence& sequence, int64_t now_us, SchedulerOutput& outpu
   add_running(sequence);
   kv_.adopt(sequence.kv, match);
   sequence.num_computed = match.num_tokens;
-  if (request.cached_tokens < 0 || planted(PlantedBug::recompute_counted_as_hit))
+  if (request.cached_tokens < 0 || planted(PlantedBug::recompute_counted_as_hit)) {
     request.cached_tokens = match.num_tokens;
+    output.cached_tokens += match.num_tokens;
+    output.prompt_tokens += static_cast<int32_t>(request.request.prompt.size());
+  }
   if (request.timings.admitted_us == 0) request.timings.admitted_us = now_us;
   const int32_t num_tokens = std::min(sequence.num_tokens() - sequence.num_computed,
                                       options_.token_budget - output.num_tokens);
@@ -158,7 +161,12 @@ void Scheduler::preempt(Sequence& sequence) {
   kv_.release(sequence.kv);
   sequence.num_computed = 0;
   if (!planted(PlantedBug::stale_row_committed)) sequence.epoch++;
-  add_waiting(sequence);
+  if (planted(PlantedBug::seed_redrawn_on_resume))
+    sequence.sampler = Sampler(sequence.sampler.params(),
+                               sequence.request->seed + 1,
+                               static_cast<uint32_t>(sequence.choice),
+                               sequence.tokens);
+  if (!planted(PlantedBug::preempted_never_resumed)) add_waiting(sequence);
 }
 
 void Scheduler::forget_computed(Sequence& sequence) {

@@ -38,6 +38,8 @@ struct SchedulerOutput {
   int32_t num_tokens = 0;
   int32_t num_sample_rows = 0;
   int32_t num_preempted = 0;
+  int32_t prompt_tokens = 0;  // of requests that got blocks for the first time
+  int32_t cached_tokens = 0;  // of those, found in the prefix index
   void clear();
 };
 

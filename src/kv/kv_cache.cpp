@@ -187,10 +187,7 @@ void KvCache::copy_on_write(SequenceKv& sequence, int32_t group, int32_t place) 
   entry = take();
   pending_.copies.push_back({from, entry});
   // The source must outlast the copy, which is done by the step that is being scheduled.
-  if (planted(PlantedBug::copy_source_not_pinned))
-    pool_.release(from);
-  else
-    deferred_.push_back({num_submitted_ + 1, from});
+  deferred_.push_back({num_submitted_ + 1, from});
 }
 
 void KvCache::commit(SequenceKv& sequence,
@@ -199,6 +196,10 @@ void KvCache::commit(SequenceKv& sequence,
                      std::string_view salt) {
   if (!options_.prefix_caching) return;
   const int32_t size = options_.block_size;
+  PG_CHECK(num_computed <= sequence.num_slots,
+           "{} computed in {} slots",
+           num_computed,
+           sequence.num_slots);
   if (planted(PlantedBug::index_partial_block))
     num_computed = std::min(num_computed + 1, static_cast<int32_t>(tokens.size()));
   while (sequence.is_indexable && (sequence.num_indexed + 1) * size <= num_computed &&
