@@ -11,18 +11,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "engine/batch_builder.h"
 #include "engine/engine_stats.h"
 #include "engine/executor.h"
 #include "engine/request.h"
-#include "engine/request_table.h"
-#include "engine/scheduler.h"
-#include "engine/validate.h"
 #include "kv/kv_cache.h"
 
 namespace pagoda {
@@ -50,12 +46,11 @@ struct EngineOptions {
 class Engine {
  public:
   // `executor` outlives the engine. `kv` says how many blocks there are and how layers share them.
-  // Throws Error{"engine.bad_options"}.
   Engine(EngineOptions options, const KvCacheOptions& kv, Executor& executor);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  ~Engine();
 
-  // Throws Error: see validate(), and "engine.queue_full", "request.duplicate_id".
+  // Throws Error: "request.*" (see engine/validate.h), "kv.capacity_exceeded",
+  // "engine.queue_full".
   void submit(Request request);
   // The request ends with FinishReason::cancelled at the next step; false if it is not live.
   bool cancel(RequestId id);
@@ -66,46 +61,13 @@ class Engine {
   // Drops every cached prefix that nobody uses.
   void clear_prefix_cache();
 
-  const EngineOptions& options() const { return options_; }
-  const RequestLimits& request_limits() const { return request_limits_; }
-  const StepLimits& step_limits() const { return step_limits_; }
-  const EngineStats& stats() const { return stats_; }
-  // For inspection, on the engine's thread.
-  const KvCache& kv() const { return kv_; }
-  const Scheduler& scheduler() const { return scheduler_; }
-  const RequestTable& requests() const { return requests_; }
+  const EngineOptions& options() const;
+  const EngineStats& stats() const;
+  const KvCache& kv() const;
 
  private:
-  // A step that was submitted, or failed to be.
-  struct StepSlot {
-    explicit StepSlot(const StepLimits& limits) : input(limits), result(limits) {}
-    StepInput input;
-    StepResult result;
-    SchedulerOutput scheduled;
-    Ticket ticket = 0;
-    std::optional<Error> failure;
-  };
-  void cancel_flagged();
-  bool submit_step();
-  void complete_step();
-  void commit(const StepSlot& step);
-  void commit_row(const ScheduledTokens& row, const StepResult& result);
-  void fail_step(const StepSlot& step, const Error& error);
-  void fail_stuck();
-  void end_turn();
-
-  EngineOptions options_;
-  Executor& executor_;
-  KvCache kv_;
-  Scheduler scheduler_;
-  EngineStats stats_;
-  RequestTable requests_;
-  RequestLimits request_limits_;
-  StepLimits step_limits_;
-  BatchBuilder builder_;
-  std::vector<StepSlot> slots_;  // overlap_depth + 1
-  size_t num_submitted_ = 0;     // step i lies in slot i modulo their number
-  size_t num_completed_ = 0;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace pagoda

@@ -25,7 +25,7 @@ class Detokenizer {
                        SpecialTokens special = SpecialTokens::skip)
       : tokenizer_(tokenizer),
         special_(special),
-        drops_space_(start == Start::of_text && tokenizer.has_space_prefix()) {}
+        drops_space_(start == Start::of_text && tokenizer.strips_first_space()) {}
 
   // The text that this token completes; often "".
   std::string push(int32_t id);

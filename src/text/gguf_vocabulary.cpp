@@ -133,6 +133,7 @@ void read_sentencepiece(const Metadata& metadata, VocabularySpec& spec) {
   read_scores(metadata, spec);
   spec.space_prefix =
       read_bool(metadata, "add_space_prefix", true) ? SpacePrefix::always : SpacePrefix::never;
+  spec.strips_first_space = spec.space_prefix != SpacePrefix::never;
   spec.add_bos = true;
   const auto count = static_cast<int32_t>(spec.tokens.size());
   spec.unknown = 0;

@@ -246,6 +246,36 @@ class StageRun {
 
 }  // namespace
 
+PreTokenizerStage stage_for_pattern(std::string_view pattern) {
+  constexpr std::string_view kGpt2 =
+      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+  constexpr std::string_view kContractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|";
+  constexpr std::string_view kDigits[] = {R"(\p{N}{1,3})", R"(\p{N})"};
+  struct Words {
+    std::string_view before_digits, after_digits;
+    bool marks;
+  };
+  constexpr Words kWords[] = {{R"([^\r\n\p{L}\p{N}]?\p{L}+|)",
+                               R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                               false},
+                              {R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|)",
+                               R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                               true}};
+  using Kind = PreTokenizerStage::Kind;
+  if (pattern == kGpt2) return {.kind = Kind::gpt2};
+  for (const Words& words : kWords) {
+    for (const std::string_view digits : kDigits) {
+      std::string known(kContractions);
+      known.append(words.before_digits).append(digits).append(words.after_digits);
+      if (pattern != known) continue;
+      return {.kind = Kind::llama3,
+              .max_digits = digits == kDigits[0] ? 3 : 1,
+              .marks_in_words = words.marks};
+    }
+  }
+  return {.kind = Kind::regex, .pattern = std::string(pattern)};
+}
+
 PreTokenizer::PreTokenizer(const PreTokenizerSpec& spec) : stages_(spec.stages) {
   for (const PreTokenizerStage& stage : stages_) {
     regexes_.push_back(stage.kind == PreTokenizerStage::Kind::regex

@@ -63,7 +63,7 @@ uint32_t spell(std::string_view text, TokenKind kind, TokenSpelling spelling, ch
       return static_cast<uint32_t>(count);
     }
   }
-  if (spelling == TokenSpelling::space_marker && (is_plain || kind == TokenKind::user_defined)) {
+  if (spelling == TokenSpelling::space_marker) {
     return undo_markers(text, out);
   }
   if (out != nullptr) text.copy(out, text.size());
@@ -71,6 +71,10 @@ uint32_t spell(std::string_view text, TokenKind kind, TokenSpelling spelling, ch
 }
 
 }  // namespace
+
+bool is_in_alphabet(std::string_view text) {
+  return undo_alphabet(text, nullptr) >= 0;
+}
 
 uint32_t spell_token(std::string_view text, TokenKind kind, TokenSpelling spelling, char* out) {
   return spell(text, kind, spelling, out);

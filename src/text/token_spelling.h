@@ -9,12 +9,15 @@
 
 namespace pagoda {
 
-// Writes the token's bytes (never more than text.size()) to `out` and gives their count. A normal
-// byte-level token with a character outside GPT-2's alphabet, a control token and a user-defined
-// byte-level token are their own text.
+// Writes the token's bytes (never more than text.size()) to `out` and gives their count.
+// Byte-level: a token with a character outside GPT-2's alphabet, a control token and a user-defined
+// one are their own text.
 uint32_t spell_token(std::string_view text, TokenKind kind, TokenSpelling spelling, char* out);
 // The count alone.
 uint32_t spelled_size(std::string_view text, TokenKind kind, TokenSpelling spelling);
+
+// Whether every character is of GPT-2's alphabet.
+bool is_in_alphabet(std::string_view text);
 
 // The byte of "<0xNN>", or -1 for any other text.
 int parse_byte_token(std::string_view text);

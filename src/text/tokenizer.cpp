@@ -56,6 +56,7 @@ Tokenizer::Tokenizer(const VocabularySpec& spec, Allocator& allocator)
            .unknown = spec.unknown},
       normalize_nfc_(spec.normalize_nfc),
       space_prefix_(spec.space_prefix),
+      strips_first_space_(spec.strips_first_space),
       strips_(spec.strips),
       bos_(spec.bos),
       eos_(spec.eos),
@@ -100,7 +101,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, SpecialTokens specia
     if (special == SpecialTokens::skip && is_control(id)) continue;
     text += token_bytes(id);
   }
-  if (has_space_prefix() && text.starts_with(' ')) text.erase(0, 1);
+  if (strips_first_space_ && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 

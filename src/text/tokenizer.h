@@ -66,8 +66,8 @@ class Tokenizer {
   // Tokens that end an answer: eos, eot and what model families call them. Ascending.
   std::span<const int32_t> end_of_generation() const { return end_of_generation_; }
   bool is_end_of_generation(int32_t id) const;
-  // True where a text's first space may be one that encode() put there.
-  bool has_space_prefix() const { return space_prefix_ != SpacePrefix::never; }
+  // True where decode() leaves out a text's first space, as one that encode() put there.
+  bool strips_first_space() const { return strips_first_space_; }
 
  private:
   friend class TextEncoder;
@@ -79,6 +79,7 @@ class Tokenizer {
   BpeOptions bpe_;
   bool normalize_nfc_ = false;
   SpacePrefix space_prefix_ = SpacePrefix::never;
+  bool strips_first_space_ = false;
   std::vector<AddedTokenStrip> strips_;  // ascending ids
   int32_t bos_ = -1, eos_ = -1;
   bool add_bos_ = false;

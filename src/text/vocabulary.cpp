@@ -14,11 +14,12 @@ namespace pagoda {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int kMaxProbes = 4096;  // more collisions than that are made, not met
+constexpr size_t kMaxAddedBytes = 1024;  // bounds the work of looking for one at each place
+constexpr int kMaxProbes = 4096;         // more collisions than that are made, not met
 
-// Slots of a hash table for `count` entries: a power of two, at most two thirds full.
+// Slots of a hash table for `count` entries: a power of two, at most two thirds full, so that a
+// search always meets an empty slot.
 Checked table_slots(int64_t count) {
-  if (count == 0) return Checked(0);
   const Checked wanted = (Checked(count) * 3 + 1);
   if (!wanted.valid() || *wanted.get() / 2 > INT64_MAX / 4) return wanted * INT64_MAX;
   return Checked(std::bit_ceil(static_cast<uint64_t>(*wanted.get() / 2)));
@@ -157,6 +158,11 @@ void Vocabulary::fill_tokens(const VocabularySpec& spec) {
     end += spell_token(spec.tokens[id], spec.kinds[id], spec.spelling, text_ + end);
     offsets_[id + 1] = end;
     kinds_[id] = spec.kinds[id];
+    const bool is_plain = kinds_[id] == TokenKind::normal || kinds_[id] == TokenKind::unused;
+    if (spec.spelling == TokenSpelling::byte_level && is_plain &&
+        !is_in_alphabet(spec.tokens[id])) {
+      kinds_[id] = TokenKind::unreachable;
+    }
   }
   for (int32_t id = 0; id < num_tokens_; id++) {
     insert_token(id);
@@ -187,7 +193,7 @@ void Vocabulary::insert_token(int32_t id) {
 }
 
 int32_t Vocabulary::find(std::string_view wanted, Reach wanted_reach) const {
-  if (num_tokens_ == 0 || wanted.empty()) return -1;
+  if (wanted.empty()) return -1;
   const uint64_t hash = hash_bytes(wanted);
   const auto tag = static_cast<uint32_t>(hash >> 32);
   for (uint64_t place = hash;; place++) {
@@ -284,7 +290,15 @@ const Vocabulary::Merge* Vocabulary::find_merge(int32_t left, int32_t right) con
 void Vocabulary::fill_added() {
   int64_t count = 0;
   for (int32_t id = 0; id < num_tokens_; id++) {
-    if (is_added(kinds_[id]) && !bytes(id).empty()) added_[count++] = id;
+    if (!is_added(kinds_[id]) || bytes(id).empty()) continue;
+    if (bytes(id).size() > kMaxAddedBytes) {
+      throw Error("tokenizer.invalid",
+                  "added tokens: token {} has {} bytes; {} are the most",
+                  id,
+                  bytes(id).size(),
+                  kMaxAddedBytes);
+    }
+    added_[count++] = id;
   }
   PG_CHECK(count == num_added_, "added {} counted {}", count, num_added_);
   std::sort(added_, added_ + count, [&](int32_t a, int32_t b) {

@@ -37,7 +37,7 @@ class Vocabulary {
     int32_t left, right, rank, merged;  // rank + 1 in the table: 0 is an empty slot
   };
   // Which tokens a look-up may give: those that plain text can become, or the others (control,
-  // unknown, byte).
+  // unknown, byte, unreachable).
   enum class Reach : uint8_t { text, special };
 
   // Throws "tokenizer.invalid".
@@ -84,7 +84,9 @@ class Vocabulary {
   void insert_merge(const Merge& merge);
   void fill_added();
   Reach reach(int32_t id) const {
-    return is_control(id) || kinds_[id] == TokenKind::byte ? Reach::special : Reach::text;
+    const bool is_text =
+        !is_control(id) && kinds_[id] != TokenKind::byte && kinds_[id] != TokenKind::unreachable;
+    return is_text ? Reach::text : Reach::special;
   }
 
   Buffer buffer_;

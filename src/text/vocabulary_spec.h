@@ -20,8 +20,10 @@
 
 namespace pagoda {
 
-// The numbers are GGUF's token types.
+// The numbers are GGUF's token types; there, 0 is undefined. Here it is a token that a byte-level
+// vocabulary has, but with a character outside the alphabet, so that no text becomes it.
 enum class TokenKind : uint8_t {
+  unreachable = 0,
   normal = 1,
   unknown = 2,
   control = 3,
@@ -61,6 +63,7 @@ struct VocabularySpec {
       false;  // a piece that is a token as a whole is not merged (ignore_merges)
   bool normalize_nfc = false;
   SpacePrefix space_prefix = SpacePrefix::never;
+  bool strips_first_space = false;  // decoding leaves out a first space, as one that was put there
 
   int32_t bos = -1, eos = -1, eot = -1, unknown = -1;  // ids, or -1
   bool fuse_unknown = false;  // one unknown token for a run of unknown characters
