@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path folder = argv[1];
-  for (const char* target : {"gguf_load", "safetensors_load", "st_index", "dequant_blocks"})
+  for (const char* target :
+       {"gguf_load", "safetensors_load", "safetensors_structure", "st_index", "dequant_blocks"})
     std::filesystem::create_directories(folder / target);
 
   gguf_seed().write(folder / "gguf_load" / "metadata");
@@ -68,5 +69,8 @@ int main(int argc, char** argv) {
   write_text(folder / "st_index" / "inside", R"({"weight_map":{"a":"inside.safetensors"}})");
   write_text(folder / "st_index" / "up", R"({"weight_map":{"a":"../outside.safetensors"}})");
   write_text(folder / "st_index" / "sub", R"({"weight_map":{"a":"sub/a.safetensors"}})");
+  // How wrong the data's size is, then per tensor: type, dimension, how wrong begin and end are.
+  const char structure[] = {0, 0, 2, 0, 0, 2, 1, 0, 0, 1, 3, 0, 0};
+  write_text(folder / "safetensors_structure" / "three", {structure, sizeof(structure)});
   return 0;
 }
