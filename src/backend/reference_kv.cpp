@@ -70,6 +70,7 @@ uint8_t f32_to_e4m3(float value) {
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const float x = std::abs(value);
   if (std::isnan(value)) return sign | 0x7f;
+  if (x == 0) return sign;
   if (x >= 464) return sign | 0x7e;  // 464 lies half-way between 448 and the next, 480
   int exponent;
   std::frexp(x, &exponent);               // x = [0.5, 1) * 2^exponent

@@ -11,14 +11,18 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "engine/batch_builder.h"
 #include "engine/engine_stats.h"
 #include "engine/executor.h"
 #include "engine/request.h"
+#include "engine/request_table.h"
+#include "engine/scheduler.h"
+#include "engine/validate.h"
 #include "kv/kv_cache.h"
 
 namespace pagoda {
@@ -46,11 +50,12 @@ struct EngineOptions {
 class Engine {
  public:
   // `executor` outlives the engine. `kv` says how many blocks there are and how layers share them.
+  // Throws Error{"engine.bad_options"}.
   Engine(EngineOptions options, const KvCacheOptions& kv, Executor& executor);
-  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  // Throws Error: "request.*" (see engine/validate.h), "kv.capacity_exceeded",
-  // "engine.queue_full".
+  // Throws Error: see validate(), and "engine.queue_full", "request.duplicate_id".
   void submit(Request request);
   // The request ends with FinishReason::cancelled at the next step; false if it is not live.
   bool cancel(RequestId id);
@@ -61,13 +66,46 @@ class Engine {
   // Drops every cached prefix that nobody uses.
   void clear_prefix_cache();
 
-  const EngineOptions& options() const;
-  const EngineStats& stats() const;
-  const KvCache& kv() const;
+  const EngineOptions& options() const { return options_; }
+  const RequestLimits& request_limits() const { return request_limits_; }
+  const StepLimits& step_limits() const { return step_limits_; }
+  const EngineStats& stats() const { return stats_; }
+  // For inspection, on the engine's thread.
+  const KvCache& kv() const { return kv_; }
+  const Scheduler& scheduler() const { return scheduler_; }
+  const RequestTable& requests() const { return requests_; }
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  // A step that was submitted, or failed to be.
+  struct StepSlot {
+    explicit StepSlot(const StepLimits& limits) : input(limits), result(limits) {}
+    StepInput input;
+    StepResult result;
+    SchedulerOutput scheduled;
+    Ticket ticket = 0;
+    std::optional<Error> failure;
+  };
+  void cancel_flagged();
+  bool submit_step();
+  void complete_step();
+  void commit(const StepSlot& step);
+  void commit_row(const ScheduledTokens& row, const StepResult& result);
+  void fail_step(const StepSlot& step, const Error& error);
+  void fail_stuck();
+  void end_turn();
+
+  EngineOptions options_;
+  Executor& executor_;
+  KvCache kv_;
+  Scheduler scheduler_;
+  EngineStats stats_;
+  RequestTable requests_;
+  RequestLimits request_limits_;
+  StepLimits step_limits_;
+  BatchBuilder builder_;
+  std::vector<StepSlot> slots_;  // overlap_depth + 1
+  size_t num_submitted_ = 0;     // step i lies in slot i modulo their number
+  size_t num_completed_ = 0;
 };
 
 }  // namespace pagoda

@@ -25,6 +25,7 @@ KvCacheOptions KvCacheOptions::of(const KvLayout& layout, int64_t num_blocks, bo
   options.windows.clear();
   for (const KvGroup& group : layout.groups) options.windows.push_back(group.spec.window);
   options.prefix_caching = prefix_caching;
+  options.block_bytes = layout.block_bytes();
   return options;
 }
 
@@ -41,6 +42,11 @@ int64_t KvCache::blocks_of_sequence(int64_t tokens, int64_t chunk) const {
   for (const int32_t window : options_.windows)
     blocks += kv_blocks_of_sequence(window, options_.block_size, tokens, chunk);
   return blocks;
+}
+
+int64_t KvCache::tokens_within(int64_t chunk, int64_t most) const {
+  return kv_tokens_within(
+      [&](int64_t tokens) { return blocks_of_sequence(tokens, chunk); }, options_.num_blocks, most);
 }
 
 // The first block that a query at `begin` or later can see.
@@ -181,10 +187,7 @@ void KvCache::copy_on_write(SequenceKv& sequence, int32_t group, int32_t place) 
   entry = take();
   pending_.copies.push_back({from, entry});
   // The source must outlast the copy, which is done by the step that is being scheduled.
-  if (planted(PlantedBug::copy_source_not_pinned))
-    pool_.release(from);
-  else
-    deferred_.push_back({num_submitted_ + 1, from});
+  deferred_.push_back({num_submitted_ + 1, from});
 }
 
 void KvCache::commit(SequenceKv& sequence,
@@ -193,6 +196,10 @@ void KvCache::commit(SequenceKv& sequence,
                      std::string_view salt) {
   if (!options_.prefix_caching) return;
   const int32_t size = options_.block_size;
+  PG_CHECK(num_computed <= sequence.num_slots,
+           "{} computed in {} slots",
+           num_computed,
+           sequence.num_slots);
   if (planted(PlantedBug::index_partial_block))
     num_computed = std::min(num_computed + 1, static_cast<int32_t>(tokens.size()));
   while (sequence.is_indexable && (sequence.num_indexed + 1) * size <= num_computed &&
@@ -236,16 +243,14 @@ void KvCache::release(SequenceKv& sequence) {
   sequence = SequenceKv{};
 }
 
-void KvCache::release_untrusted(SequenceKv& sequence, int32_t first_token) {
-  const int32_t first = first_token / options_.block_size;
-  if (sequence.num_indexed > first && !planted(PlantedBug::nan_blocks_stay_indexed)) {
-    int32_t node = sequence.node;
-    for (int32_t i = sequence.num_indexed - 1; i > first; i--) node = index_.parent(node);
-    std::vector<int32_t> blocks;
-    index_.cut(node, blocks);
-    for (const int32_t block : blocks) pool_.clear_cached(block);
-  }
-  release(sequence);
+void KvCache::distrust(std::span<const int32_t> tokens, std::string_view salt) {
+  if (std::ssize(tokens) < options_.block_size || planted(PlantedBug::nan_blocks_stay_indexed))
+    return;
+  const int32_t node = index_.find(PrefixIndex::kRoot, tokens.first(options_.block_size), salt);
+  if (node == PrefixIndex::kNone) return;
+  std::vector<int32_t> blocks;
+  index_.cut(node, blocks);
+  for (const int32_t block : blocks) pool_.clear_cached(block);
 }
 
 int32_t KvCache::take() {

@@ -24,6 +24,7 @@ struct KvCacheOptions {
   int32_t num_blocks = 0;
   std::vector<int32_t> windows = {0};  // of each group; 0: sees everything
   bool prefix_caching = true;
+  int64_t block_bytes = 0;  // for messages; 0: not known
 
   static KvCacheOptions of(const KvLayout& layout, int64_t num_blocks, bool prefix_caching);
 };
@@ -66,9 +67,9 @@ class KvCache {
   // `child`, empty, shares every block; whoever writes to a shared one first copies it.
   void fork(const SequenceKv& parent, SequenceKv& child);
   void release(SequenceKv& sequence);
-  // release(), and what it computed leaves the index: it is not to be trusted. The blocks from
-  // `first_token` on are meant, and all that was built on them.
-  void release_untrusted(SequenceKv& sequence, int32_t first_token);
+  // What was computed from the first of these tokens on is not to be trusted: it leaves the index,
+  // with all that was built on it.
+  void distrust(std::span<const int32_t> tokens, std::string_view salt);
 
   // What the step that was just scheduled must do first; cleared by the call.
   struct StepBlocks {
@@ -85,6 +86,8 @@ class KvCache {
   int32_t block_size() const { return options_.block_size; }
   int32_t num_groups() const { return static_cast<int32_t>(options_.windows.size()); }
   int64_t blocks_of_sequence(int64_t tokens, int64_t chunk) const;
+  // The longest sequence that all blocks together hold, up to `most`.
+  int64_t tokens_within(int64_t chunk, int64_t most) const;
   const KvCacheOptions& options() const { return options_; }
   const BlockPool& pool() const { return pool_; }
   const PrefixIndex& index() const { return index_; }

@@ -173,12 +173,13 @@ TEST(KvCache, what_is_not_trusted_leaves_the_index_with_all_that_was_built_on_it
   KvCache kv = make(16);
   SequenceKv first = compute(kv, count_up(5 * kS)), second = compute(kv, count_up(7 * kS));
   EXPECT_EQ(kv.match(count_up(8 * kS), "").num_tokens, 7 * kS);
-  kv.release_untrusted(first, 2 * kS);
-  EXPECT_EQ(kv.match(count_up(8 * kS), "").num_tokens, 2 * kS);
+  kv.distrust(count_up(5 * kS), "");
+  kv.release(first);
+  EXPECT_EQ(kv.match(count_up(8 * kS), "").num_tokens, 0);
   const SequenceKv* live[] = {&second};
   EXPECT_EQ(audit(kv, live), "");
   kv.commit(second, count_up(8 * kS), 7 * kS, "");
-  EXPECT_EQ(kv.match(count_up(8 * kS), "").num_tokens, 2 * kS);
+  EXPECT_EQ(kv.match(count_up(8 * kS), "").num_tokens, 0);
 }
 
 TEST(KvCache, clearing_prefixes_frees_every_idle_block) {
@@ -262,10 +263,8 @@ struct RandomRun {
     kv.commit(s.kv, s.tokens, end, "");
   }
   void stop(size_t i) {
-    if (random() % 8 == 0)
-      kv.release_untrusted(live[i].kv, 0);
-    else
-      kv.release(live[i].kv);
+    if (random() % 8 == 0) kv.distrust(live[i].tokens, "");
+    kv.release(live[i].kv);
     live.erase(live.begin() + static_cast<ptrdiff_t>(i));
   }
   void fork(size_t i) {

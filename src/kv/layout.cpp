@@ -105,12 +105,8 @@ int64_t KvLayout::blocks_of_sequence(int64_t tokens, int64_t chunk) const {
 }
 
 int64_t KvLayout::tokens_within(int64_t num_blocks, int64_t chunk, int64_t most) const {
-  int64_t fits = 0, too_many = most + 1;
-  while (too_many - fits > 1) {
-    const int64_t middle = fits + (too_many - fits) / 2;
-    (blocks_of_sequence(middle, chunk) <= num_blocks ? fits : too_many) = middle;
-  }
-  return fits;
+  return kv_tokens_within(
+      [&](int64_t tokens) { return blocks_of_sequence(tokens, chunk); }, num_blocks, most);
 }
 
 int64_t kv_blocks_of_sequence(int32_t window, int32_t block_size, int64_t tokens, int64_t chunk) {

@@ -56,6 +56,17 @@ KvLayout make_kv_layout(std::span<const KvLayerSpec> layers, KvDType dtype, int3
 // KvLayout::blocks_of_sequence for one group.
 int64_t kv_blocks_of_sequence(int32_t window, int32_t block_size, int64_t tokens, int64_t chunk);
 
+// The most tokens, up to `most`, for which blocks_of(tokens) <= num_blocks; blocks_of rises.
+template <typename BlocksOf>
+int64_t kv_tokens_within(BlocksOf&& blocks_of, int64_t num_blocks, int64_t most) {
+  int64_t fits = 0, too_many = most + 1;
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (blocks_of(middle) <= num_blocks ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
 // Blocks that `bytes` hold, and the bytes of blocks. Throws Error{"kv.size_overflow"}.
 int64_t kv_blocks_within(const KvLayout& layout, int64_t bytes);
 int64_t kv_bytes(const KvLayout& layout, int64_t num_blocks);

@@ -1,5 +1,7 @@
 #include "sampling/sampler.h"
 
+#include <algorithm>
+
 namespace pagoda {
 
 Sampler::Sampler(const SamplingParams& params,
@@ -22,8 +24,8 @@ TokenCount& Sampler::count_of(int32_t token) {
 }
 
 SampleRow Sampler::row(uint64_t position) const {
-  return {.temperature = params_->temperature,
-          .top_k = params_->top_k,
+  return {.temperature = params_->is_greedy() ? 0.f : params_->temperature,
+          .top_k = std::max(0, params_->top_k),
           .top_p = params_->top_p,
           .min_p = params_->min_p,
           .repetition_penalty = params_->repetition_penalty,

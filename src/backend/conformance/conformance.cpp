@@ -22,7 +22,7 @@ constexpr WorkspaceShape kLargest = {.max_tokens = 192,
                                      .num_heads = 32,
                                      .kv_heads = 16,
                                      .head_dim = 256,
-                                     .vocabulary = 300000};
+                                     .vocabulary = 5003};
 
 std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size());

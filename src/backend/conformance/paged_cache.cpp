@@ -51,9 +51,9 @@ void PagedCache::compare_slot(int64_t slot) {
     v[i].resize(kv_heads_ * format_.v_dim);
     session_.on(side).read_kv(on(side), slot, k[i], v[i]);
   }
-  const Tolerance tolerance = stored_tolerance(format_.dtype);
-  session_.compare(fmt::format("K of slot {}", slot), k[1], k[0], tolerance);
-  session_.compare(fmt::format("V of slot {}", slot), v[1], v[0], tolerance);
+  const KvDType dtype = format_.dtype;
+  session_.compare(fmt::format("K of slot {}", slot), k[1], k[0], stored_tolerance(dtype));
+  session_.compare(fmt::format("V of slot {}", slot), v[1], v[0], stored_value_tolerance(dtype));
 }
 
 }  // namespace pagoda::conformance

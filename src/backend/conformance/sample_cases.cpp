@@ -61,7 +61,7 @@ void process_case(Session& s, int64_t vocabulary) {
                      {.logits = logits.on(side).slice_rows(begin, end - begin),
                       .rows = std::span(rules.rows).subspan(begin, end - begin)});
                },
-           .outputs = {&logits},
+           .outputs = {{&logits, std::vector<double>(kRows, 1.0)}},
            .tolerance = kLogits});
 }
 

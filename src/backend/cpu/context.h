@@ -28,7 +28,8 @@ struct Context {
 // Carves the scratch memory of one operation: take<float>(n) gives n elements, 64-byte aligned.
 class Scratch {
  public:
-  explicit Scratch(const Context& context) : data_(context.scratch), left_(context.scratch_bytes) {}
+  explicit Scratch(const Context& context) : Scratch(context.scratch, context.scratch_bytes) {}
+  Scratch(std::byte* data, int64_t bytes) : data_(data), left_(bytes) {}
   static constexpr int64_t bytes_for(int64_t bytes) { return round_up(bytes, 64); }
 
   template <typename T>

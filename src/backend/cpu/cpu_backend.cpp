@@ -39,7 +39,8 @@ class CpuBackend final : public Backend {
 
   // Operations run one after the other: the largest need is the need.
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {
-    return std::max({linear_scratch_bytes(shape, threads_.size()),
+    return std::max({embed_scratch_bytes(shape, threads_.size()),
+                     linear_scratch_bytes(shape, threads_.size()),
                      attention_scratch_bytes(shape, threads_.size()),
                      sample_scratch_bytes(shape, threads_.size())});
   }
@@ -69,7 +70,7 @@ class CpuBackend final : public Backend {
     cpu::zero_blocks(layers, blocks);
   }
   void read_kv(const KvView& kv, int64_t slot, std::span<float> k, std::span<float> v) override {
-    cpu::read_kv(kv, slot, k, v);
+    cpu::read_kv(context_, kv, slot, k, v);
   }
 
  private:

@@ -10,7 +10,7 @@
 // starting the accumulator at -bias * Σq. Without VNNI, vpmaddubsw saturates at 16 bits: codes of
 // up to 6 bits are safe (2 * 63 * 127 * 2 products a lane), whole bytes go through |w| and sign(q,
 // w), which needs rows without -128; they have none.
-#include "backend/cpu/linear_vector.h"
+#include "backend/cpu/linear_tile.h"
 
 namespace pagoda::cpu::PAGODA_ISA {
 namespace {
@@ -28,7 +28,7 @@ constexpr int kMaxRows = 4;
 constexpr int64_t kPrefetchBytes = 2048;
 
 // Without VNNI: 4 products of u8 and s8 summed into each 32-bit lane, for codes that fit.
-PAGODA_INLINE Ints dot_pair(Ints sum, Ints w0, Ints x0, Ints w1, Ints x1) {
+[[gnu::always_inline]] inline Ints dot_pair(Ints sum, Ints w0, Ints x0, Ints w1, Ints x1) {
 #if defined(__AVX512F__)
   const Ints words = _mm512_add_epi16(_mm512_maddubs_epi16(w0, x0), _mm512_maddubs_epi16(w1, x1));
   return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
@@ -38,7 +38,7 @@ PAGODA_INLINE Ints dot_pair(Ints sum, Ints w0, Ints x0, Ints w1, Ints x1) {
 #endif
 }
 // The same for signed bytes.
-PAGODA_INLINE Ints dot_signed(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline]] inline Ints dot_signed(Ints sum, Ints w, Ints x) {
 #if defined(__AVX512F__)
   const Ints signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
   const Ints words = _mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_x);
@@ -49,22 +49,22 @@ PAGODA_INLINE Ints dot_signed(Ints sum, Ints w, Ints x) {
 #endif
 }
 #if defined(__AVX512VNNI__)
-PAGODA_INLINE Ints dot(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline]] inline Ints dot(Ints sum, Ints w, Ints x) {
   return _mm512_dpbusd_epi32(sum, w, x);
 }
 #elif defined(__AVXVNNI__)
-PAGODA_INLINE Ints dot(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline]] inline Ints dot(Ints sum, Ints w, Ints x) {
   return _mm256_dpbusd_avx_epi32(sum, w, x);
 }
 #else
-PAGODA_INLINE Ints dot(Ints sum, Ints, Ints) {
+[[gnu::always_inline]] inline Ints dot(Ints sum, Ints, Ints) {
   return sum;
 }  // not called
 #endif
 
 // Weight vector j (columns 4 j …) of a block, from its first row's bytes at `block`.
 template <DType kType>
-PAGODA_INLINE Ints codes(const uint8_t* block, int lane, int j) {
+[[gnu::always_inline]] inline Ints codes(const uint8_t* block, int lane, int j) {
   constexpr int kBits = panel_format(kType).code_bits;
   const uint8_t* lanes = block + 4 * lane;
   if constexpr (kBits == 8) {
@@ -81,7 +81,7 @@ PAGODA_INLINE Ints codes(const uint8_t* block, int lane, int j) {
                         : i == 1 ? left<2>(all)
                         : i == 2 ? all
                                  : right<2>(all);
-      return bit_or(low, bit_and(at_4, all_bytes(0x30)));
+      return or_and(low, at_4, all_bytes(0x30));
     }
     return low;
   }
@@ -89,14 +89,17 @@ PAGODA_INLINE Ints codes(const uint8_t* block, int lane, int j) {
 
 // The scales of a block's rows; q6_k has one for each half.
 template <DType kType>
-PAGODA_INLINE Floats scales(const uint8_t* record, const uint8_t* sub, int lane, int half) {
+[[gnu::always_inline]] inline Floats scales(const uint8_t* record,
+                                            const uint8_t* sub,
+                                            int lane,
+                                            int half) {
   const Floats d = load_halves(record + 2 * lane);
   if constexpr (kType == DType::q6_k) return mul(d, load_i8(sub + 16 * half + lane));
   if constexpr (panel_format(kType).sub_bytes > 0) return mul(d, load_u8(sub + lane));
   return d;
 }
 template <DType kType>
-PAGODA_INLINE Floats minima(const uint8_t* record, const uint8_t* sub, int lane) {
+[[gnu::always_inline]] inline Floats minima(const uint8_t* record, const uint8_t* sub, int lane) {
   const Floats min = load_halves(record + 32 + 2 * lane);
   return panel_format(kType).sub_bytes > 0 ? mul(min, load_u8(sub + 16 + lane)) : min;
 }
@@ -145,19 +148,19 @@ struct Tile {
     for (int r = 0; r < kRows; r++) finish_row(sums[r], a, row, token + r);
   }
 
-  PAGODA_INLINE void prefetch(const uint8_t* p) {
+  [[gnu::always_inline]] static inline void prefetch(const uint8_t* p) {
     for (int i = 0; i < kFormat.code_bytes; i += 64)
       _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
   }
 
   // One block (of q6_k, a half): integer dot products, then their share of the float sums.
-  PAGODA_INLINE void half_block(Floats (&sums)[kRows][kColumns],
-                                const uint8_t* const (&record)[2],
-                                const uint8_t* const (&block)[2],
-                                int s,
-                                int half,
-                                const ActivationBlock* x,
-                                int64_t stride) {
+  [[gnu::always_inline]] static inline void half_block(Floats (&sums)[kRows][kColumns],
+                                                       const uint8_t* const (&record)[2],
+                                                       const uint8_t* const (&block)[2],
+                                                       int s,
+                                                       int half,
+                                                       const ActivationBlock* x,
+                                                       int64_t stride) {
     Ints dots[kRows][kColumns];
     for (int r = 0; r < kRows; r++) {
       Ints start = all_ints(0);
@@ -197,12 +200,12 @@ struct Tile {
     }
   }
 
-  PAGODA_INLINE void two_groups(Ints (&dots)[kRows][kColumns],
-                                const uint8_t* const (&block)[2],
-                                int j0,
-                                int j1,
-                                const ActivationBlock* x,
-                                int64_t stride) {
+  [[gnu::always_inline]] static inline void two_groups(Ints (&dots)[kRows][kColumns],
+                                                       const uint8_t* const (&block)[2],
+                                                       int j0,
+                                                       int j1,
+                                                       const ActivationBlock* x,
+                                                       int64_t stride) {
     if constexpr (kVnni || kFormat.code_bits == 8) {
       one_group(dots, block, j0, x, stride);
       one_group(dots, block, j1, x, stride);
@@ -219,11 +222,11 @@ struct Tile {
     }
   }
 
-  PAGODA_INLINE void one_group(Ints (&dots)[kRows][kColumns],
-                               const uint8_t* const (&block)[2],
-                               int j,
-                               const ActivationBlock* x,
-                               int64_t stride) {
+  [[gnu::always_inline]] static inline void one_group(Ints (&dots)[kRows][kColumns],
+                                                      const uint8_t* const (&block)[2],
+                                                      int j,
+                                                      const ActivationBlock* x,
+                                                      int64_t stride) {
     Ints w[kColumns];
     for (int c = 0; c < kColumns; c++) w[c] = codes<kType>(block[panel_of(c)], lane_of(c), j);
     for (int r = 0; r < kRows; r++) {
@@ -233,7 +236,7 @@ struct Tile {
     }
   }
 
-  PAGODA_INLINE Ints group_of(const ActivationBlock& x, int j) {
+  [[gnu::always_inline]] static inline Ints group_of(const ActivationBlock& x, int j) {
     return all_ints(reinterpret_cast<const int32_t*>(x.q)[j]);
   }
 };

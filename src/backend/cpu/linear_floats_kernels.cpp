@@ -4,7 +4,7 @@
 // with AVX512-BF16: one chain of vdpbf16ps, two columns at a time). In: panels [cols][16], rows f32
 // (bf16 with AVX512-BF16). A tile is 1 to 6 rows by two vectors of weight rows. Bytes: weights once
 // per call, rows once per unit of panels; 2 T R K flops. Must equal backend/reference's linear.
-#include "backend/cpu/linear_vector.h"
+#include "backend/cpu/linear_tile.h"
 
 namespace pagoda::cpu::PAGODA_ISA {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxRows = 6;
 constexpr int64_t kPrefetchBytes = 2048;
 
-PAGODA_INLINE float load_float(const uint8_t* p) {
+[[gnu::always_inline]] inline float load_float(const uint8_t* p) {
   return *reinterpret_cast<const float*>(p);
 }
 
@@ -52,11 +52,11 @@ struct Tile {
 
   // Columns k … k + kPairs - 1, or k alone where it is an odd last one.
   template <bool kLast>
-  PAGODA_INLINE void step(Floats (&sums)[kRows][kColumns],
-                          const uint8_t* const (&weights)[kColumns],
-                          const uint8_t* x,
-                          int64_t x_row_bytes,
-                          int64_t k) {
+  [[gnu::always_inline]] static inline void step(Floats (&sums)[kRows][kColumns],
+                                                 const uint8_t* const (&weights)[kColumns],
+                                                 const uint8_t* x,
+                                                 int64_t x_row_bytes,
+                                                 int64_t k) {
     if constexpr (kType != DType::bf16) {
       Floats w[kColumns];
       for (int c = 0; c < kColumns; c++)
@@ -85,10 +85,10 @@ struct Tile {
     }
   }
 
-  PAGODA_INLINE void multiply_add(Floats (&sums)[kRows][kColumns],
-                                  const Floats (&w)[kColumns],
-                                  const uint8_t* x,
-                                  int64_t x_row_bytes) {
+  [[gnu::always_inline]] static inline void multiply_add(Floats (&sums)[kRows][kColumns],
+                                                         const Floats (&w)[kColumns],
+                                                         const uint8_t* x,
+                                                         int64_t x_row_bytes) {
     for (int r = 0; r < kRows; r++) {
       const Floats y = all_floats(load_float(x + r * x_row_bytes));
       for (int c = 0; c < kColumns; c++) sums[r][c] = fma(w[c], y, sums[r][c]);

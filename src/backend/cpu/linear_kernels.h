@@ -54,18 +54,31 @@ struct LinearKernels {
   Multiply multiply[kTypes] = {};  // by weight dtype
 };
 
-#define PAGODA_LINEAR_LEVEL(level)                 \
-  namespace level {                                \
-  void fill_linear_rows(LinearKernels& kernels);   \
-  void fill_linear_blocks(LinearKernels& kernels); \
-  void fill_linear_floats(LinearKernels& kernels); \
-  }
-PAGODA_LINEAR_LEVEL(v3)
-PAGODA_LINEAR_LEVEL(v3_avxvnni)
-PAGODA_LINEAR_LEVEL(v4)
-PAGODA_LINEAR_LEVEL(v4_vnni)
-PAGODA_LINEAR_LEVEL(v4_bf16)
-#undef PAGODA_LINEAR_LEVEL
+namespace v3 {
+void fill_linear_rows(LinearKernels& kernels);
+void fill_linear_blocks(LinearKernels& kernels);
+void fill_linear_floats(LinearKernels& kernels);
+}  // namespace v3
+namespace v3_avxvnni {
+void fill_linear_rows(LinearKernels& kernels);
+void fill_linear_blocks(LinearKernels& kernels);
+void fill_linear_floats(LinearKernels& kernels);
+}  // namespace v3_avxvnni
+namespace v4 {
+void fill_linear_rows(LinearKernels& kernels);
+void fill_linear_blocks(LinearKernels& kernels);
+void fill_linear_floats(LinearKernels& kernels);
+}  // namespace v4
+namespace v4_vnni {
+void fill_linear_rows(LinearKernels& kernels);
+void fill_linear_blocks(LinearKernels& kernels);
+void fill_linear_floats(LinearKernels& kernels);
+}  // namespace v4_vnni
+namespace v4_bf16 {
+void fill_linear_rows(LinearKernels& kernels);
+void fill_linear_blocks(LinearKernels& kernels);
+void fill_linear_floats(LinearKernels& kernels);
+}  // namespace v4_bf16
 
 LinearKernels linear_kernels(IsaLevel level);
 

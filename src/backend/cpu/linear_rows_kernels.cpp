@@ -1,21 +1,21 @@
 // Activation rows into what weights are multiplied with: int8 blocks, or bf16.
-#include "backend/cpu/linear_vector.h"
+#include "backend/cpu/linear_tile.h"
 
 namespace pagoda::cpu::PAGODA_ISA {
 namespace {
 
-PAGODA_INLINE int32_t sum_of(__m128i x) {
+[[gnu::always_inline]] inline int32_t sum_of(__m128i x) {
   x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
   x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
   return _mm_cvtsi128_si32(x);
 }
 
-PAGODA_INLINE __m256i magnitude_bits(__m256 x) {
+[[gnu::always_inline]] inline __m256i magnitude_bits(__m256 x) {
   return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
 }
 
 // The largest |x| of 32, compared as integers, so that a NaN is the largest and spoils the block.
-PAGODA_INLINE float largest(const __m256 (&x)[4]) {
+[[gnu::always_inline]] inline float largest(const __m256 (&x)[4]) {
   const __m256i a = _mm256_max_epi32(magnitude_bits(x[0]), magnitude_bits(x[1]));
   const __m256i b = _mm256_max_epi32(magnitude_bits(x[2]), magnitude_bits(x[3]));
   const __m256i ab = _mm256_max_epi32(a, b);
@@ -26,7 +26,7 @@ PAGODA_INLINE float largest(const __m256 (&x)[4]) {
 }
 
 // The sum of 16 int8.
-PAGODA_INLINE int32_t sum_of_bytes(__m128i q) {
+[[gnu::always_inline]] inline int32_t sum_of_bytes(__m128i q) {
   const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi8(1), q);
   return sum_of(_mm_madd_epi16(pairs, _mm_set1_epi16(1)));
 }

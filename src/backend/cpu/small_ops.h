@@ -8,6 +8,7 @@
 
 namespace pagoda::cpu {
 
+int64_t embed_scratch_bytes(const WorkspaceShape& shape, int num_threads);
 void embed(Context& context, const EmbedArgs& args);
 void norm(Context& context, const NormArgs& args);
 void activation(Context& context, const ActivationArgs& args);

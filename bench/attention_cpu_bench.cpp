@@ -1,0 +1,306 @@
+// Speed of the CPU backend's attention, beside what the machine can do in the same run.
+//
+// Prefill: 512 tokens at depth 0 and 4096, as a fraction of the measured peak of the instruction
+// that multiplies (vdpbf16ps or FMA). Decode: one token over 4096 and over few keys; bytes of K and
+// V per second as a fraction of the measured read bandwidth, round copies that exceed the caches,
+// blocks in random order. Fractions are left out on a busy machine unless --anyway. With one thread
+// CPU time is what counts, so that a busy machine disturbs less.
+//   attention_cpu_bench [--anyway] [--threads N] [prefill|decode|short …]
+#include <immintrin.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+
+namespace {
+
+using namespace pagoda;  // NOLINT: a program's main file
+using cpu::IsaLevel;
+
+double cpu_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The shortest of repeated runs within about a third of a second.
+double best_time(const std::function<void()>& work, int num_threads) {
+  const auto clock = num_threads == 1 ? cpu_seconds : seconds;
+  double best = 1e9;
+  const double until = seconds() + 0.35;
+  for (int i = 0; i < 3 || seconds() < until; i++) {
+    const double begin = clock();
+    work();
+    best = std::min(best, clock() - begin);
+  }
+  return best;
+}
+
+double read_bandwidth(ThreadPool& pool) {
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  HostAllocator allocator;
+  Buffer data = allocator.allocate(kBytes, MemoryTag::workspace);
+  std::memset(data.data(), 1, kBytes);
+  std::vector<int64_t> sums(pool.size() * 8);
+  auto read = [&](int thread) {
+    const auto* begin = data.as<const __m128i>() + kBytes / 16 * thread / pool.size();
+    const auto* end = data.as<const __m128i>() + kBytes / 16 * (thread + 1) / pool.size();
+    __m128i sum[8] = {};
+    for (const auto* p = begin; p + 8 <= end; p += 8)
+      for (int i = 0; i < 8; i++) sum[i] = _mm_xor_si128(sum[i], _mm_load_si128(p + i));
+    for (int i = 1; i < 8; i++) sum[0] = _mm_xor_si128(sum[0], sum[i]);
+    sums[thread * 8] = _mm_cvtsi128_si64(sum[0]);
+  };
+  return kBytes / best_time([&] { pool.run(read); }, pool.size());
+}
+
+constexpr int64_t kPeakSteps = 2'000'000;
+
+// Twelve independent sums a step: more than latency times throughput.
+#define CLOBBERED \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
+void spin_bf16() {
+  for (int64_t i = 0; i < kPeakSteps; i++)
+    asm volatile(
+        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
+        "vdpbf16ps %%zmm30, %%zmm31, %%zmm\\sum\n"
+        ".endr" ::
+            : CLOBBERED);
+}
+void spin_zmm() {
+  for (int64_t i = 0; i < kPeakSteps; i++)
+    asm volatile(
+        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
+        "vfmadd231ps %%zmm30, %%zmm31, %%zmm\\sum\n"
+        ".endr" ::
+            : CLOBBERED);
+}
+void spin_ymm() {
+  for (int64_t i = 0; i < kPeakSteps; i++)
+    asm volatile(
+        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
+        "vfmadd231ps %%ymm14, %%ymm15, %%ymm\\sum\n"
+        ".endr" ::
+            : CLOBBERED);
+}
+
+// FLOP/s of the instruction that attention over this KV dtype multiplies with.
+double peak(IsaLevel isa, KvDType dtype, ThreadPool& pool) {
+  const bool bf16 = isa == IsaLevel::v4_bf16 && dtype != KvDType::f32 && dtype != KvDType::f16;
+  const auto spin = bf16 ? spin_bf16 : isa >= IsaLevel::v4 ? spin_zmm : spin_ymm;
+  const double flops = (bf16 ? 64. : isa >= IsaLevel::v4 ? 32. : 16.) * 12 * kPeakSteps;
+  return pool.size() * flops / best_time([&] { pool.run([&](int) { spin(); }); }, pool.size());
+}
+
+struct Shape {
+  const char* name;
+  int32_t kv_heads, group, dim, window;
+};
+constexpr Shape kShapes[] = {{"hd64 KH4 G8", 4, 8, 64, 0},
+                             {"hd128 KH8 G4", 8, 4, 128, 0},
+                             {"SmolLM2", 3, 3, 64, 0},
+                             {"Gemma 3 270M", 1, 4, 256, 0},
+                             {"Gemma 3, window 512", 1, 4, 256, 512}};
+
+// One sequence of `keys` tokens, in as many copies (layers) as were asked for.
+class Cache {
+ public:
+  Cache(Backend& backend, const Shape& shape, KvDType dtype, int32_t keys, int64_t copies)
+      : backend_(backend), shape_(shape), keys_(keys) {
+    const int32_t block_size = default_block_size(dtype);
+    const auto blocks = static_cast<int32_t>(ceil_div(keys, block_size));
+    table_.resize(blocks);
+    std::iota(table_.begin(), table_.end(), 0);
+    std::shuffle(table_.begin(), table_.end(), std::mt19937(1));
+    const KvFormat format{dtype, block_size, shape.dim, shape.dim};
+    layer_bytes_ = blocks * shape.kv_heads * format.head_bytes();
+    memory_ = backend.allocator().allocate(layer_bytes_ * copies, MemoryTag::kv);
+    std::mt19937 random(2);
+    // Small finite numbers in every format, as bytes and as scales.
+    for (int64_t i = 0; i < layer_bytes_; i += 4) {
+      const auto word = static_cast<uint32_t>(random()) & 0x3b3b3b3bu;
+      std::memcpy(memory_.data() + i, &word, 4);
+    }
+    for (int64_t c = 0; c < copies; c++) {
+      if (c > 0) std::memcpy(memory_.data() + c * layer_bytes_, memory_.data(), layer_bytes_);
+      layers_.push_back({memory_.data() + c * layer_bytes_, blocks, shape.kv_heads, format});
+    }
+  }
+
+  int64_t layer_bytes() const { return layer_bytes_; }
+
+  // The last `tokens` of the sequence as queries, in every copy.
+  void attend(int32_t tokens) {
+    const int32_t heads = shape_.kv_heads * shape_.group;
+    const int64_t cols = int64_t{heads} * shape_.dim;
+    q_.resize(tokens * cols, 0.1f);
+    out_.resize(tokens * cols);
+    const int32_t bounds[] = {0, tokens}, kv_lens[] = {keys_};
+    const AttentionBatch batch{
+        bounds, kv_lens, table_, static_cast<int32_t>(table_.size()), bounds, kv_lens};
+    for (const KvView& kv : layers_)
+      backend_.attention(
+          {.q = {reinterpret_cast<std::byte*>(q_.data()), DType::f32, {tokens, cols}},
+           .kv = kv,
+           .batch = batch,
+           .num_heads = heads,
+           .scale = 1.f / std::sqrt(static_cast<float>(shape_.dim)),
+           .window = shape_.window,
+           .out = {reinterpret_cast<std::byte*>(out_.data()), DType::f32, {tokens, cols}}});
+  }
+
+ private:
+  Backend& backend_;
+  Shape shape_;
+  int32_t keys_;
+  int64_t layer_bytes_ = 0;
+  std::vector<int32_t> table_;
+  Buffer memory_;
+  std::vector<KvView> layers_;
+  std::vector<float> q_, out_;
+};
+
+constexpr KvDType kDTypes[] = {
+    KvDType::bf16, KvDType::f16, KvDType::f32, KvDType::int8, KvDType::int4};
+
+struct Machine {
+  IsaLevel isa;
+  ThreadPool& pool;
+  Backend& backend;
+  bool print_fractions;
+  double bandwidth;  // bytes/s
+  double peak_dots;  // FLOP/s over bf16, int8 and int4 caches
+  double peak_fma;   // over f32 and f16 ones
+
+  double peak_for(KvDType dtype) const {
+    return dtype == KvDType::f32 || dtype == KvDType::f16 ? peak_fma : peak_dots;
+  }
+};
+
+std::string fraction(const Machine& m, double part) {
+  return m.print_fractions ? fmt::format(" ({:3.0f} %)", 100 * part) : "";
+}
+
+void prefill(const Machine& m) {
+  constexpr int32_t kTokens = 512;
+  for (const Shape& shape : kShapes)
+    for (int32_t depth : {0, 4096})
+      for (KvDType dtype : kDTypes) {
+        if (depth == 0 && dtype != KvDType::bf16) continue;
+        Cache cache(m.backend, shape, dtype, depth + kTokens, 1);
+        double pairs = 0;
+        for (int32_t i = 0; i < kTokens; i++)
+          pairs += shape.window ? std::min(depth + i + 1, shape.window) : depth + i + 1;
+        const double flops = 4 * pairs * shape.dim * shape.kv_heads * shape.group;
+        const double time = best_time([&] { cache.attend(kTokens); }, m.pool.size());
+        fmt::print("prefill 512  {:20} {:5} depth {:5}: {:8.3f} ms {:6.1f} GFLOP/s{}\n",
+                   shape.name,
+                   name(dtype),
+                   depth,
+                   time * 1e3,
+                   flops / time / 1e9,
+                   fraction(m, flops / time / m.peak_for(dtype)));
+        std::fflush(stdout);
+      }
+}
+
+void decode(const Machine& m) {
+  constexpr int32_t kKeys = 4096;
+  for (const Shape& shape : kShapes)
+    for (KvDType dtype : kDTypes) {
+      if (shape.window) continue;
+      const int64_t bytes = Cache(m.backend, shape, dtype, kKeys, 1).layer_bytes();
+      const int64_t copies = ceil_div(int64_t{128} << 20, bytes);
+      Cache cache(m.backend, shape, dtype, kKeys, copies);
+      const double time = best_time([&] { cache.attend(1); }, m.pool.size());
+      const double rate = static_cast<double>(bytes * copies) / time;
+      fmt::print("decode  {:20} {:5} keys {}: {:7.1f} us a layer {:6.1f} GB/s{}\n",
+                 shape.name,
+                 name(dtype),
+                 kKeys,
+                 time / copies * 1e6,
+                 rate / 1e9,
+                 fraction(m, rate / m.bandwidth));
+      std::fflush(stdout);
+    }
+}
+
+// What a call costs when there is little to do.
+void short_context(const Machine& m) {
+  for (const Shape& shape : kShapes)
+    for (int32_t keys : {1, 32, 128, 512}) {
+      Cache cache(m.backend, shape, KvDType::bf16, keys, 30);
+      const double time = best_time([&] { cache.attend(1); }, m.pool.size());
+      fmt::print("decode  {:20} bf16  keys {:4}: {:7.2f} us a layer, from cache\n",
+                 shape.name,
+                 keys,
+                 time / 30 * 1e6);
+    }
+}
+
+double load_average() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool anyway = false;
+  int num_threads = 0;
+  std::vector<std::string> parts;
+  for (int i = 1; i < argc; i++) {
+    const std::string word = argv[i];
+    if (word == "--anyway")
+      anyway = true;
+    else if (word == "--threads" && i + 1 < argc)
+      num_threads = std::atoi(argv[++i]);
+    else
+      parts.push_back(word);
+  }
+  const bool busy = load_average() > 0.3;
+  if (busy && !anyway) fmt::print("load {:.1f}: fractions left out (--anyway)\n", load_average());
+  ThreadPool pool(num_threads > 0 ? num_threads : default_num_threads());
+  const IsaLevel isa = cpu::chosen_isa();
+  const auto backend = cpu::make_cpu_backend({.num_threads = pool.size(), .isa = isa});
+  backend->reserve_workspace({.max_tokens = 512,
+                              .max_seqs = 1,
+                              .max_context = 8192,
+                              .num_heads = 32,
+                              .kv_heads = 8,
+                              .head_dim = 256});
+  const Machine machine{isa,
+                        pool,
+                        *backend,
+                        anyway || !busy,
+                        read_bandwidth(pool),
+                        peak(isa, KvDType::bf16, pool),
+                        peak(isa, KvDType::f32, pool)};
+  fmt::print("{}: peak {:.0f} GFLOP/s over bf16, {:.0f} over f32; memory {:.1f} GB/s\n",
+             backend->name(),
+             machine.peak_dots / 1e9,
+             machine.peak_fma / 1e9,
+             machine.bandwidth / 1e9);
+  const auto wanted = [&](const char* part) {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  if (wanted("prefill")) prefill(machine);
+  if (wanted("decode")) decode(machine);
+  if (wanted("short")) short_context(machine);
+}
