@@ -152,6 +152,38 @@ TEST(Gguf, split_files_are_brought_by_the_first) {
             "gguf.path_escape");
 }
 
+// A model of two files, each with one thing that may be wrong.
+struct Split {
+  uint16_t second_no = 1, second_count = 2;
+  int32_t num_tensors = 2;
+  const char* first_name = "m-00001-of-00002.gguf";
+  const char* second_tensor = "b";
+};
+
+std::string kind_of_split(const Split& split) {
+  const TestFolder folder;
+  for (uint16_t i = 0; i < 2; i++) {
+    GgufWriter w;
+    w.set("split.no", i == 0 ? i : split.second_no);
+    w.set("split.count", i == 0 ? uint16_t{2} : split.second_count);
+    if (i == 0) w.set("split.tensors.count", split.num_tensors);
+    w.add_f32(i == 0 ? "a" : split.second_tensor, {1}, std::vector<float>{1});
+    w.write(folder.path() / (i == 0 ? split.first_name : "m-00002-of-00002.gguf"));
+  }
+  return kind_of([&] { open_gguf(folder.path() / split.first_name); });
+}
+
+TEST(Gguf, split_files_that_do_not_belong_together_are_refused) {
+  EXPECT_EQ(kind_of_split({}), "");
+  EXPECT_EQ(kind_of_split({.second_no = 0}), "gguf.bad_split");
+  EXPECT_EQ(kind_of_split({.second_count = 3}), "gguf.bad_split");
+  EXPECT_EQ(kind_of_split({.num_tensors = 3}), "gguf.bad_split");
+  EXPECT_EQ(kind_of_split({.first_name = "m.gguf"}), "gguf.bad_split");
+  EXPECT_EQ(kind_of_split({.first_name = "m-00001-of-00003.gguf"}), "gguf.bad_split");
+  EXPECT_EQ(kind_of_split({.first_name = "n-00001-of-00002.gguf"}), "gguf.missing_split");
+  EXPECT_EQ(kind_of_split({.second_tensor = "a"}), "gguf.duplicate_tensor");
+}
+
 TEST(GgufWriter, writes_the_same_bytes_to_a_file_and_leaves_no_temporary) {
   const TestFolder folder;
   good_writer().write(folder.path() / "x.gguf");
