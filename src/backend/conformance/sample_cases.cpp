@@ -217,6 +217,10 @@ void add_sample_cases(std::vector<Case>& cases) {
         cases.push_back(
             {fmt::format("sample_{}_{}_{}", vocabulary, kKinds[int(kind)], what),
              [=, filters = filters](Session& s) { sample_case(s, vocabulary, kind, filters); }});
+  // A nucleus of thousands of tokens.
+  cases.push_back({"sample_20011_wide_nucleus", [](Session& s) {
+                     sample_case(s, 20011, Logits::normal, {.temperature = 2, .top_p = 0.99f});
+                   }});
 }
 
 }  // namespace pagoda::conformance

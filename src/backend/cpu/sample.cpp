@@ -14,96 +14,139 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The tokens of one row by descending logit and, among equals, ascending id; those at -inf are left
-// out. Candidates are collected in bands below the peak and sorted in growing pieces.
+// out. Candidates are collected in bands below the peak, whose weights are summed before, and
+// mostly instead of, being sorted.
 class Ranking {
  public:
-  // `unit`: logits this far below the peak are e times less likely. `ids` has room for the row.
+  struct Band {
+    int64_t begin, end;  // ranks
+    int64_t sorted_end;
+    double sum;           // of its weights
+    float lowest_weight;  // none of its weights is (much) below
+  };
+  // A logit `unit` below the peak is e times less likely. `ids` has room for the row; `weights` may
+  // be null where no sums are asked for.
   Ranking(const SampleKernels& kernels,
           std::span<const float> logits,
           float peak,
           float unit,
+          const float* weights,
           int32_t* ids)
-      : kernels_(kernels), logits_(logits), peak_(peak), unit_(unit), ids_(ids) {}
-
-  bool has(int64_t rank) {
-    while (rank >= sorted_) {
-      if (sorted_ < collected_)
-        sort_more();
-      else if (next_band_ < kNumBands)
-        collect_band();
-      else
-        return false;
-    }
-    return true;
+      : kernels_(kernels), logits_(logits), peak_(peak), unit_(unit), weights_(weights), ids_(ids) {
+    bands_.reserve(kNumBands);
   }
-  int32_t operator[](int64_t rank) const { return ids_[rank]; }  // after has(rank)
+
+  bool has_band(int64_t band) {
+    while (band >= int64_t(bands_.size()) && next_band_ < kNumBands) collect_band();
+    return band < int64_t(bands_.size());
+  }
+  const Band& band(int64_t index) const { return bands_[index]; }
+  // The token of `rank`, which lies in `band`.
+  int32_t at(int64_t index, int64_t rank) {
+    Band& band = bands_[index];
+    while (rank >= band.sorted_end) sort_more(band);
+    return ids_[rank];
+  }
 
  private:
-  static constexpr float kBands[] = {4.f, 10.f, 20.f, kInfinity};
-  static constexpr int kNumBands = 4;
+  // Distances from the peak: 4 units hold most of the weight in few tokens; then steps of a half.
+  static constexpr int kNumBands = 42;
+  static float band_end(int band) {
+    return band == kNumBands - 1 ? kInfinity : 4.f + 0.5f * float(band);
+  }
 
   void collect_band() {
-    const float low = std::max(peak_ - kBands[next_band_++] * unit_, -FLT_MAX);
+    const float end = band_end(next_band_++);
+    const float low = std::max(peak_ - end * unit_, -FLT_MAX);
     if (low >= high_) return;
-    collected_ +=
-        kernels_.collect(logits_.data(), int64_t(logits_.size()), low, high_, ids_ + collected_);
+    const int64_t begin = bands_.empty() ? 0 : bands_.back().end;
+    const int64_t count =
+        kernels_.collect(logits_.data(), int64_t(logits_.size()), low, high_, ids_ + begin);
     high_ = low;
+    if (count == 0) return;
+    double sum = 0;
+    if (weights_)
+      for (int64_t i = begin; i < begin + count; i++) sum += double(weights_[ids_[i]]);
+    bands_.push_back({begin, begin + count, begin, sum, std::exp(-end) * 0.99f});
   }
-  void sort_more() {
+  void sort_more(Band& band) {
     const auto before = [this](int32_t a, int32_t b) {
       return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
     };
-    const int64_t end = std::min(collected_, std::max<int64_t>(64, 4 * sorted_));
-    if (end < collected_) std::nth_element(ids_ + sorted_, ids_ + end, ids_ + collected_, before);
-    std::sort(ids_ + sorted_, ids_ + end, before);
-    sorted_ = end;
+    const int64_t sorted = band.sorted_end - band.begin;
+    const int64_t end = std::min(band.end, band.begin + std::max<int64_t>(64, 4 * sorted));
+    int32_t* from = ids_ + band.sorted_end;
+    if (end < band.end) std::nth_element(from, ids_ + end, ids_ + band.end, before);
+    std::sort(from, ids_ + end, before);
+    band.sorted_end = end;
   }
 
   const SampleKernels& kernels_;
   std::span<const float> logits_;
   float peak_, unit_;
+  const float* weights_;
   int32_t* ids_;
-  int64_t collected_ = 0, sorted_ = 0;
+  std::vector<Band> bands_;
   int next_band_ = 0;
   float high_ = kInfinity;
 };
 
-// Where the kept tokens end in the ranking, and the sum of their weights.
-struct Kept {
-  int64_t count;
-  double sum;
+// The first tokens of a ranking.
+struct Prefix {
+  int64_t count = 0;
+  double sum = 0;  // of their weights
+  int32_t last = -1;
 };
 
-// Top-k, top-p (Holtzman et al. 2020), min-p, one after the other. `total`: of all weights.
-Kept filter(Ranking& ranking, const float* weights, const SampleRow& row, double total) {
-  const int64_t limit = row.top_k > 0 ? row.top_k : std::numeric_limits<int64_t>::max();
-  if (row.top_k > 0) {
-    total = 0;
-    for (int64_t i = 0; i < limit && ranking.has(i); i++) total += weights[ranking[i]];
+struct PrefixEnd {
+  int64_t most = std::numeric_limits<int64_t>::max();  // tokens
+  double sum = double(kInfinity);                      // the fewest tokens that reach it
+  float lowest_weight = 0;
+};
+
+// At least one token. Bands that lie wholly within are added as they are.
+Prefix prefix(Ranking& ranking, const float* weights, const PrefixEnd& end) {
+  Prefix p;
+  for (int64_t b = 0; ranking.has_band(b); b++) {
+    const Ranking::Band& band = ranking.band(b);
+    if (band.end <= end.most && p.sum + band.sum < end.sum &&
+        band.lowest_weight >= end.lowest_weight) {
+      p.count = band.end;
+      p.sum += band.sum;
+      continue;
+    }
+    while (p.count < band.end) {
+      const int32_t token = ranking.at(b, p.count);
+      if (p.count > 0 &&
+          (p.count >= end.most || p.sum >= end.sum || weights[token] < end.lowest_weight))
+        return p;
+      p.sum += double(weights[token]);
+      p.last = token;
+      p.count++;
+    }
   }
-  if (row.top_p >= 1.f && row.min_p <= 0.f) return {limit, total};
-  const double enough = row.top_p >= 1.f ? double(kInfinity) : double(row.top_p) * total;
-  Kept kept{0, 0};
-  while (kept.count < limit && ranking.has(kept.count)) {
-    const float weight = weights[ranking[kept.count]];
-    if (kept.count > 0 && (kept.sum >= enough || weight < row.min_p * weights[ranking[0]])) break;
-    kept.sum += weight;
-    kept.count++;
-  }
-  return kept;
+  return p;
 }
 
+// Top-k, top-p (Holtzman et al. 2020) and min-p, then the draw. `total`: of all weights.
 int32_t draw(Ranking& ranking, const float* weights, const SampleRow& row, double total) {
-  const Kept kept = filter(ranking, weights, row, total);
-  const double passed = uniform_draw(row.seed, row.choice, row.position) * kept.sum;
-  double sum = 0;
-  int32_t token = -1;
-  for (int64_t i = 0; i < kept.count && ranking.has(i); i++) {
-    token = ranking[i];
-    sum += weights[token];
-    if (sum > passed) break;
+  PrefixEnd end;
+  Prefix kept{.count = end.most, .sum = total};
+  if (row.top_k > 0) {
+    end.most = row.top_k;
+    kept = prefix(ranking, weights, end);
   }
-  return token;
+  if (row.top_p < 1.f || row.min_p > 0.f) {
+    if (row.top_p < 1.f) end.sum = double(row.top_p) * kept.sum;
+    end.lowest_weight = row.min_p;
+    kept = prefix(ranking, weights, end);
+  }
+  const double passed = uniform_draw(row.seed, row.choice, row.position) * kept.sum;
+  const Prefix drawn = prefix(
+      ranking, weights, {.most = kept.count, .sum = std::nextafter(passed, double(kInfinity))});
+  if (drawn.last >= 0) return drawn.last;
+  // The sum, added up in another order, fell short of `passed` by its rounding.
+  return ranking.has_band(0) ? ranking.at(0, 0) : -1;
 }
 
 struct RowScratch {
@@ -123,7 +166,12 @@ SampledToken sample_row(const Context& context,
   if (peak.has_nan || !std::isfinite(peak.value)) return {.token = -1, .has_nan = true};
   SampledToken sampled{.token = peak.id};
   const bool greedy = row.temperature <= 0.f;
-  Ranking ranking(kernels, logits, peak.value, greedy ? 1.f : row.temperature, scratch.ids);
+  Ranking ranking(kernels,
+                  logits,
+                  peak.value,
+                  greedy ? 1.f : row.temperature,
+                  greedy ? nullptr : scratch.weights,
+                  scratch.ids);
   if (!greedy) {
     const float factor = std::min(1.f / row.temperature, FLT_MAX);
     const double total = kernels.weights(logits.data(), size, peak.value, factor, scratch.weights);
@@ -134,8 +182,11 @@ SampledToken sample_row(const Context& context,
   const double normaliser = double(peak.value) + std::log(sum);
   sampled.logprob = float(double(logits[sampled.token]) - normaliser);
   const int64_t wanted = std::min<int64_t>(row.num_logprobs, int64_t(top.size()));
-  for (int64_t i = 0; i < wanted && ranking.has(i); i++)
-    top[i] = {ranking[i], float(double(logits[ranking[i]]) - normaliser)};
+  for (int64_t band = 0, rank = 0; rank < wanted && ranking.has_band(band); band++)
+    for (; rank < std::min(wanted, ranking.band(band).end); rank++) {
+      const int32_t token = ranking.at(band, rank);
+      top[rank] = {token, float(double(logits[token]) - normaliser)};
+    }
   return sampled;
 }
 
