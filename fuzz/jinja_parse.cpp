@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "fuzz.h"
 #include "text/jinja_parser.h"
+#include "text/jinja_runtime.h"
 
 using namespace pagoda;
 
