@@ -1,0 +1,27 @@
+// Loading a model for a command, with a progress bar where stderr is a terminal; and Ctrl-C as a
+// flag.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "engine/deployment.h"
+
+namespace pagoda::cli {
+
+// Resolves MODEL (a built-in shape too, for --load-format dummy) and loads it.
+std::unique_ptr<Deployment> load(const std::string& model,
+                                 const EngineSettings& settings,
+                                 double* load_s);
+
+// From now on Ctrl-C and SIGTERM set the flag; a second one ends the process with status 130.
+const std::atomic<bool>& interrupt_flag();
+void clear_interrupt();
+
+// Writes and flushes; false when nobody reads any more.
+bool write_out(std::string_view text);
+
+int64_t peak_rss_bytes();
+
+}  // namespace pagoda::cli

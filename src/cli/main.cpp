@@ -1,0 +1,101 @@
+// pagoda: parses the command line, runs one command, and is one of the four places where an Error
+// is caught.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "cli/errors.h"
+#include "cli/flags.h"
+
+namespace {
+
+using namespace pagoda::cli;  // NOLINT: main's own
+
+constexpr struct {
+  Command add;
+} kCommands[] = {{add_run},
+                 {add_chat},
+                 {add_plan},
+                 {add_perplexity},
+                 {add_tokenize},
+                 {add_detokenize},
+                 {add_template},
+                 {add_inspect},
+                 {add_version}};
+
+// A model file that shrinks while it is mapped faults at its next use: say so and stop, rather than
+// answer wrongly.
+void on_bus_error(int) {
+  constexpr char kText[] =
+      "error[model.changed]: the model file was cut short while it was in use\n";
+  (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+  _exit(kEnvironment);
+}
+
+void install_signal_handlers() {
+  std::signal(SIGBUS, on_bus_error);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write
+}
+
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; i++)
+    if (std::strcmp(argv[i], "--json") == 0) return true;
+  return false;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error, bool is_json) {
+  if (error.get_exit_code() == 0) {  // --help, --version
+    const int status = app.exit(error);
+    return status;
+  }
+  print_error(pagoda::Error("usage.bad_flag", "{} (see pagoda --help)", error.what()), is_json);
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  install_signal_handlers();
+  CLI::App app(
+      "Pagoda runs language models on CPUs and NVIDIA GPUs, with a memory plan that is exact to "
+      "the byte.");
+  app.name("pagoda");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", [] { return std::string("pagoda " PAGODA_VERSION); });
+  int status = kDone;
+  for (const auto& command : kCommands) command.add(app, status);
+  const bool is_json = wants_json(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error, is_json);
+  } catch (const pagoda::Error& error) {
+    print_error(error, is_json);
+    return exit_status(error);
+  } catch (const std::bad_alloc&) {
+    print_error(pagoda::Error("memory.alloc_failed",
+                              "out of memory; use a smaller model or --max-model-len"),
+                is_json);
+    return kEnvironment;
+  } catch (const std::exception& error) {
+    print_error(
+        pagoda::Error(
+            "bug.uncaught",
+            "{}; this is a fault of pagoda: please report it with the command and the output of "
+            "`pagoda version`",
+            error.what()),
+        is_json);
+    return kBug;
+  }
+  if (std::fflush(stdout) != 0 && status == kDone) {
+    print_error(pagoda::Error("output.closed", "cannot write to the standard output"), false);
+    return kFailed;
+  }
+  return status;
+}

@@ -1,0 +1,34 @@
+// ModelSource: a model that is known but not loaded: an opened checkpoint or a shape without a
+// file, its config, and what it will take. Where every command that names a MODEL begins.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "engine/memory_plan.h"
+#include "formats/checkpoint.h"
+#include "model/families.h"
+
+namespace pagoda {
+
+struct ModelSource {
+  std::unique_ptr<Checkpoint> checkpoint;  // null: a shape
+  ModelDescription description;
+
+  // Of the packed weights and the vocabulary's tables. A shape counts bf16 weights and no
+  // vocabulary.
+  ModelSizes sizes(const Backend& backend) const;
+};
+
+constexpr DType kShapeDType = DType::bf16;  // of a shape's weights
+
+// Throws Error as open_checkpoint and describe_model do.
+ModelSource open_model(const std::filesystem::path& path);
+ModelSource model_of_shape(ModelConfig config);
+
+// The device that the settings name. Throws Error{"device.unavailable"}.
+std::unique_ptr<Backend> make_backend(const EngineSettings& settings);
+
+}  // namespace pagoda

@@ -1,0 +1,114 @@
+"""Bad input: the exit status, the kind, and words that help; stdout stays clean; never a signal."""
+import json
+import struct
+
+import pytest
+
+from conftest import pagoda
+
+
+def refused(result, status, kind):
+    assert result.status == status, (result.status, result.err)
+    assert f"error[{kind}".encode() in result.err, result.err
+    assert result.out == b""
+
+
+def test_a_missing_model():
+    refused(pagoda("run", "/no/such/file.gguf", "x"), 3, "model.not_found")
+    refused(pagoda("run", "no-such-name", "x"), 3, "model.not_found")
+
+
+def test_files_that_are_no_models(tmp_path, smollm2):
+    def file(name: str, content: bytes):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    refused(pagoda("run", file("empty.gguf", b""), "x"), 3, "model.empty")
+    refused(pagoda("run", file("magic.gguf", b"GGUF"), "x"), 3, "gguf.truncated")
+    refused(pagoda("run", file("foreign.gguf", b"\x89PNG" * 64), "x"), 3, "gguf.bad_magic")
+    huge = b"GGUF" + struct.pack("<IQQ", 3, 2**64 - 1, 2**64 - 1)
+    refused(pagoda("run", file("huge.gguf", huge), "x"), 3, "gguf.count_too_large")
+    with open(smollm2, "rb") as whole:
+        refused(pagoda("run", file("cut.gguf", whole.read(40_000_000)), "x"), 3, "gguf.")
+    folder = tmp_path / "folder.gguf"
+    folder.mkdir()
+    refused(pagoda("run", folder, "x"), 3, "model.")
+
+
+def test_json_errors_are_json(tmp_path):
+    result = pagoda("run", tmp_path / "none.gguf", "--json", "x")
+    assert result.status == 3
+    assert json.loads(result.out)["error"]["kind"] == "model.not_found"
+
+
+@pytest.mark.parametrize("arguments, flag", [
+    (("run", "m", "--no-such-flag"), "--no-such-flag"),
+    (("run", "m", "x", "--temperature", "hot"), "--temperature"),
+    (("run", "m", "x", "--temperature", "-1"), "--temperature"),
+    (("run", "m", "x", "--top-p", "1.1"), "--top-p"),
+    (("run", "m", "x", "--ctx-size", "abc"), "--ctx-size"),
+    (("run", "m", "x", "--kv-cache-dtype", "int3"), "--kv-cache-dtype"),
+    (("run", "m", "x", "--kv-cache-memory-bytes", "4 potatoes"), "--kv-cache-memory-bytes"),
+    (("run", "m", "x", "-n", "0"), "max-tokens"),
+    (("run",), "MODEL"),
+    (("fly",), "fly"),
+])
+def test_bad_flags_are_named(arguments, flag):
+    result = pagoda(*arguments)
+    refused(result, 2, "usage.")
+    assert flag.encode() in result.err
+
+
+def test_fp8_on_a_cpu_is_refused_by_name(model):
+    result = pagoda("run", model, "--kv-cache-dtype", "fp8", "x")
+    refused(result, 2, "usage.")
+    assert b"fp8" in result.err
+
+
+def test_a_context_beyond_the_model(model):
+    refused(pagoda("run", model, "--max-model-len", 10_000_000, "x"), 2, "usage.max_model_len")
+
+
+def test_a_prompt_longer_than_the_context(model):
+    result = pagoda("run", model, "--max-model-len", 64, "word " * 200)
+    refused(result, 2, "request.context_length_exceeded")
+    assert b"64" in result.err
+
+
+def test_an_empty_raw_prompt(model):
+    result = pagoda("run", model, "--raw", "--temperature", 0, "-n", 2, "")
+    if model == "gemma-3-270m":  # BOS alone is a prompt
+        assert result.status == 0, result.err
+    else:
+        refused(result, 2, "request.bad_prompt")
+
+
+def test_bytes_that_are_no_utf8(model):
+    result = pagoda("run", model, "--json", "--temperature", 0, "-n", 4, stdin=b"caf\xe9 \xff\xfe\x00 end")
+    assert result.status == 0, result.err
+    result.json
+
+
+def test_kv_memory_that_cannot_be_had(model):
+    result = pagoda("run", model, "--max-num-seqs", 65536, "--max-num-batched-tokens", 65536, "--max-model-len", 8192, "x")
+    refused(result, 4, "kv.alloc_failed")
+
+
+def test_kv_memory_too_small_for_a_sequence(model):
+    result = pagoda("run", model, "--kv-cache-memory-bytes", "1MiB", "x")
+    refused(result, 4, "kv.alloc_failed")
+    assert b"--max-model-len" in result.err
+
+
+def test_an_instruction_set_that_is_unknown(model):
+    refused(pagoda("run", model, "x", env={"PAGODA_CPU_ISA": "v9"}), 4, "cpu.bad_isa")
+
+
+def test_ids_outside_the_vocabulary(model):
+    refused(pagoda("detokenize", model, 99999999), 2, "usage.token_id")
+
+
+def test_a_file_that_cannot_be_read(model):
+    refused(pagoda("perplexity", model, "/no/such/text"), 2, "usage.file")
+    refused(pagoda("template", model, "--messages", "/no/such/json"), 2, "usage.file")
