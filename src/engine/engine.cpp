@@ -68,9 +68,10 @@ Engine::Engine(EngineOptions options, const KvCacheOptions& kv, Executor& execut
                        .max_model_len = options_.max_model_len,
                        .max_num_seqs = options_.max_num_seqs,
                        .max_logprobs = options_.max_logprobs,
+                       .max_num_batched_tokens = options_.max_num_batched_tokens,
+                       .kv = kv,
                        .max_kv_tokens = kv_.tokens_within(options_.max_num_batched_tokens,
-                                                          options_.max_model_len),
-                       .kv_bytes = kv.num_blocks * kv.block_bytes}),
+                                                          options_.max_model_len)}),
       step_limits_(pagoda::step_limits(scheduler_options(options_), kv, options_.max_logprobs)),
       builder_(step_limits_, kv.block_size) {
   for (int32_t i = 0; i <= options_.overlap_depth; i++) slots_.emplace_back(step_limits_);

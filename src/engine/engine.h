@@ -42,9 +42,9 @@ struct EngineOptions {
   int64_t ageing_us = 10'000'000;  // of waiting that make up for one level of priority
   int64_t vocabulary = 0;          // token ids are below
   uint64_t seed = 0;               // of the seeds of requests that bring none
-  std::vector<int32_t> eos_ids;
-  TextStreamFactory make_text;      // null: outputs carry no text
-  std::function<int64_t()> now_us;  // null: the steady clock
+  std::vector<int32_t> eos_ids = {};
+  TextStreamFactory make_text = {};      // null: outputs carry no text
+  std::function<int64_t()> now_us = {};  // null: the steady clock
 };
 
 class Engine {

@@ -19,8 +19,8 @@ namespace pagoda {
 
 struct GenerationRules {
   int32_t max_model_len = 0;
-  std::vector<int32_t> eos_ids;
-  TextStreamFactory make_text;
+  std::vector<int32_t> eos_ids = {};
+  TextStreamFactory make_text = {};
 };
 
 class RequestTable {

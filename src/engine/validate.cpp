@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace pagoda {
@@ -79,17 +80,22 @@ void check_choices_and_stops(const Request& request, const RequestLimits& limits
 }
 
 [[noreturn]] void refuse_capacity(int64_t need, const RequestLimits& limits) {
-  const double needed_bytes =
-      double(limits.kv_bytes) * double(need) / double(std::max<int64_t>(1, limits.max_kv_tokens));
+  int64_t blocks = 0;
+  for (const int32_t window : limits.kv.windows)
+    blocks +=
+        kv_blocks_of_sequence(window, limits.kv.block_size, need, limits.max_num_batched_tokens);
   std::string setting = "raise --kv-cache-memory-bytes";
-  if (limits.kv_bytes > 0)
-    setting += fmt::format(" to {:.0f}MiB or more", std::ceil(needed_bytes / (1 << 20)));
-  throw Error("kv.capacity_exceeded",
-              "the request needs the KV of {} tokens, and all blocks together hold {} of one "
-              "sequence; {}, or ask for fewer tokens",
-              need,
-              limits.max_kv_tokens,
-              setting);
+  if (limits.kv.block_bytes > 0)
+    setting += fmt::format(" to {}MiB", ceil_div(blocks * limits.kv.block_bytes, 1 << 20));
+  throw Error(
+      "kv.capacity_exceeded",
+      "the request needs {} KV blocks for {} tokens, and there are {}, for {} tokens of one "
+      "sequence; {}, or ask for fewer tokens",
+      blocks,
+      need,
+      limits.kv.num_blocks,
+      limits.max_kv_tokens,
+      setting);
 }
 
 }  // namespace

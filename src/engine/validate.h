@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/request.h"
+#include "kv/kv_cache.h"
 
 namespace pagoda {
 
@@ -13,8 +14,9 @@ struct RequestLimits {
   int32_t max_model_len = 0;
   int32_t max_num_seqs = 0;
   int32_t max_logprobs = 0;
+  int32_t max_num_batched_tokens = 0;
+  KvCacheOptions kv = {};
   int64_t max_kv_tokens = 0;  // of one sequence that has all blocks for itself
-  int64_t kv_bytes = 0;       // of all blocks; 0: not known
 };
 
 // Returns the most tokens that a choice may get: request.max_tokens, or what context and blocks
