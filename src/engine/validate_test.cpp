@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -84,20 +83,7 @@ TEST(Validate, names_what_is_bad) {
   EXPECT_EQ(kind_after([](Request& r) { r.stop.assign(17, "x"); }), "request.bad_stop");
   EXPECT_EQ(kind_after([](Request& r) { r.stop = {""}; }), "request.bad_stop");
   EXPECT_EQ(kind_after([](Request& r) { r.sampling.temperature = kNan; }), "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) { r.sampling.temperature = -1.f; }), "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) { r.sampling.top_p = 0.f; }), "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) { r.sampling.top_k = -1; }), "request.bad_sampling");
   EXPECT_EQ(kind_after([](Request& r) { r.sampling.num_logprobs = 21; }), "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) { r.sampling.frequency_penalty = 2.5f; }),
-            "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) {
-              r.sampling.logit_bias = {{1, INFINITY}};
-            }),
-            "request.bad_sampling");
-  EXPECT_EQ(kind_after([](Request& r) {
-              r.sampling.logit_bias = {{-1, 1.f}};
-            }),
-            "request.bad_token");
 }
 
 TEST(Validate, an_absurd_max_tokens_does_not_overflow) {
