@@ -1,0 +1,173 @@
+#include "backend/cuda/decode.h"
+
+#include <numeric>
+
+#include "backend/cuda/decode_instances.h"
+#include "backend/cuda/format.h"
+#include "backend/cuda/merge.h"
+#include "base/error.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr float kLog2E = 1.4426950408889634f;
+
+std::span<const DecodeInstance> instances(KvDType dtype) {
+  switch (cuda_format(dtype)) {
+    case Format::bf16:
+      return decode_bf16_instances();
+    case Format::f16:
+      return decode_f16_instances();
+    case Format::fp8:
+      return decode_fp8_instances();
+    case Format::int8:
+      return decode_int8_instances();
+    case Format::int4:
+      return decode_int4_instances();
+  }
+  return {};
+}
+
+// The kernel with the fewest columns that are enough, else the one with the most.
+const DecodeInstance& find_decode_instance(KvDType dtype, int32_t head_dim, int32_t columns) {
+  const DecodeInstance* best = nullptr;
+  for (const DecodeInstance& i : instances(dtype)) {
+    if (i.head_dim != head_dim) continue;
+    if (!best || (i.columns > best->columns && best->columns < columns)) best = &i;
+  }
+  if (!best)
+    throw Error("cuda.unsupported",
+                "head size {} with {} KV: 64, 80 (not int4), 96, 128, 192 and 256 are supported",
+                head_dim,
+                name(dtype));
+  return *best;
+}
+
+DecodeParams make_params(const DecodeLaunch& launch) {
+  const AttentionArgs& args = launch.args;
+  const KvFormat& format = args.kv.format;
+  const int32_t dim = format.k_dim;
+  DecodeParams p = {};
+  p.header = reinterpret_cast<const DecodePlanHeader*>(launch.plan);
+  p.rows = reinterpret_cast<const DecodeRow*>(launch.plan + launch.shape.rows_offset());
+  p.items = reinterpret_cast<const DecodeItem*>(launch.plan + launch.shape.items_offset());
+  p.block_table = args.batch.block_table.data();
+  p.kv = reinterpret_cast<const uint8_t*>(args.kv.base);
+  p.q = args.q.data();
+  p.out = args.out.data();
+  p.log_sum_exp = args.log_sum_exp.empty() ? nullptr : args.log_sum_exp.as<float>();
+  p.sinks = args.sinks.empty() ? nullptr : args.sinks.as<float>();
+  p.k_scales = launch.k_scales;
+  p.v_scales = launch.v_scales;
+  p.part_out = reinterpret_cast<float*>(launch.workspace);
+  p.part_sum = reinterpret_cast<PartSum*>(launch.workspace + int64_t{launch.shape.max_parts} *
+                                                                 args.num_heads * dim * 4);
+  p.block_bytes = args.kv.block_bytes();
+  p.q_row_bytes = args.q.row_bytes();
+  p.out_row_bytes = args.out.row_bytes();
+  p.sum_row_floats = args.log_sum_exp.empty() ? 0 : args.log_sum_exp.row_bytes() / 4;
+  p.head_bytes = static_cast<int32_t>(format.head_bytes());
+  p.v_offset = static_cast<int32_t>(format.v_offset());
+  p.k_scales_offset = static_cast<int32_t>(format.k_scales_offset());
+  p.v_scales_offset = static_cast<int32_t>(format.v_scales_offset());
+  p.max_blocks = args.batch.max_blocks;
+  p.block_size = format.block_size;
+  p.piece = std::gcd(format.block_size, kStageKeys);
+  p.kv_heads = args.kv.kv_heads;
+  p.group = args.num_heads / args.kv.kv_heads;
+  p.softcap = args.softcap * kLog2E;
+  p.score_scale = args.softcap > 0.f ? args.scale / args.softcap : args.scale * kLog2E;
+  p.q_is_bf16 = args.q.dtype() == DType::bf16;
+  p.early = launch.early_loads == EarlyLoads::older_keys;
+  return p;
+}
+
+void check(const DecodeLaunch& launch) {
+  const AttentionArgs& args = launch.args;
+  const KvFormat& format = args.kv.format;
+  PG_CHECK(args.num_heads % args.kv.kv_heads == 0, "{} of {}", args.num_heads, args.kv.kv_heads);
+  PG_CHECK(format.k_dim == format.v_dim, "K {} V {}", format.k_dim, format.v_dim);
+  PG_CHECK(args.q.dtype() == DType::bf16 || args.q.dtype() == DType::f16, "q dtype");
+  PG_CHECK(args.q.dtype() == args.out.dtype(), "q and out");
+  if (format.block_size % 16 != 0)
+    throw Error("cuda.unsupported",
+                "block size {}: a multiple of 16 is needed (default {})",
+                format.block_size,
+                default_block_size(format.dtype));
+}
+
+DecodeConfig make_config(const DecodeLaunch& launch, const DecodeInstance& instance) {
+  DecodeConfigInput in;
+  in.fixed_bytes = instance.fixed_bytes;
+  in.slot_bytes = instance.slot_bytes;
+  in.max_blocks_per_multiprocessor = launch.tuning.blocks_per_multiprocessor > 0
+                                         ? launch.tuning.blocks_per_multiprocessor
+                                         : instance.max_blocks_per_multiprocessor;
+  in.num_multiprocessors = launch.num_multiprocessors;
+  in.max_work =
+      launch.num_work > 0 ? launch.num_work : launch.shape.max_items * launch.args.kv.kv_heads;
+  if (launch.tuning.flying_bytes > 0) in.flying_bytes = launch.tuning.flying_bytes;
+  DecodeConfig config = decode_config(in);
+  if (launch.tuning.num_slots > 0 && launch.tuning.num_slots < config.num_slots)
+    config.num_slots = launch.tuning.num_slots;
+  if (launch.tuning.num_flying > 0) config.num_flying = launch.tuning.num_flying;
+  if (config.num_flying > config.num_slots) config.num_flying = config.num_slots;
+  return config;
+}
+
+void merge(const DecodeLaunch& launch, const DecodeParams& p, const LaunchOptions& options) {
+  const int64_t max_keys = int64_t{p.max_blocks} * p.block_size;
+  MergeParams m = {};
+  m.header = p.header;
+  m.rows = p.rows;
+  m.part_out = p.part_out;
+  m.part_sum = p.part_sum;
+  m.sinks = p.sinks;
+  m.v_scales = p.v_scales;
+  m.out = p.out;
+  m.log_sum_exp = p.log_sum_exp;
+  m.out_row_bytes = p.out_row_bytes;
+  m.sum_row_floats = p.sum_row_floats;
+  m.num_heads = launch.args.num_heads;
+  m.group = p.group;
+  m.head_dim = launch.args.kv.format.k_dim;
+  m.out_is_bf16 = p.q_is_bf16;
+  m.max_rows = launch.shape.max_rows;
+  m.max_sections = static_cast<int32_t>(ceil_div(max_keys, kSection) + 1);
+  m.max_parts =
+      launch.max_parts_per_row > 0 ? launch.max_parts_per_row : kChunksPerSection * m.max_sections;
+  launch_merge(m, options);
+}
+
+}  // namespace
+
+int32_t decode_columns(KvDType dtype, int32_t head_dim, int32_t group, int32_t max_q_len) {
+  return find_decode_instance(dtype, head_dim, group * max_q_len).columns;
+}
+
+int32_t decode_whole_row_blocks(KvDType dtype,
+                                int32_t head_dim,
+                                int32_t columns,
+                                int32_t num_multiprocessors) {
+  const DecodeInstance& instance = find_decode_instance(dtype, head_dim, columns);
+  return instance.whole_rows ? instance.max_blocks_per_multiprocessor * num_multiprocessors : 0;
+}
+
+void decode_attention(const DecodeLaunch& launch, const LaunchOptions& options) {
+  check(launch);
+  const KvFormat& format = launch.args.kv.format;
+  const DecodeInstance& instance = find_decode_instance(format.dtype, format.k_dim, launch.columns);
+  PG_CHECK(instance.columns == launch.columns, "{} of {}", launch.columns, instance.columns);
+  const DecodeConfig config = make_config(launch, instance);
+  DecodeParams params = make_params(launch);
+  params.num_slots = config.num_slots;
+  params.num_flying = config.num_flying;
+  CUDA_CHECK(cudaFuncSetAttribute(
+      instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, config.shared_bytes));
+  launch_raw(
+      instance.kernel, {config.grid, instance.num_threads, config.shared_bytes}, options, &params);
+  if (launch.max_parts_per_row != 1 && int64_t{params.max_blocks} * params.block_size > kChunk)
+    merge(launch, params, options);
+}
+
+}  // namespace pagoda::cuda

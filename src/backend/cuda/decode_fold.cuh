@@ -1,0 +1,60 @@
+// The algebra of partial softmax results (Dao et al. 2022, section 3; FlashDecoding): a Partial is
+// {maximum, sum, values} of some keys, maximum in log2 units; fold joins two, finish turns one into
+// the answer. The decode kernel folds in registers and the merge kernel from memory with these same
+// functions, so who folds does not show in the bits. No keys: {kNoMaximum, 0, 0}, which fold leaves
+// everything else as it was.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "backend/cuda/decode_params.h"
+#include "backend/cuda/ptx.cuh"
+
+namespace pagoda::cuda {
+
+constexpr float kNoMaximum = -1e30f;
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+
+template <int kN>
+struct Partial {
+  float maximum = kNoMaximum, sum = 0.f, values[kN] = {};
+};
+
+template <int kN>
+__device__ __forceinline__ void fold(Partial<kN>& x, const Partial<kN>& y) {
+  const float m = fmaxf(x.maximum, y.maximum);
+  const float a = exp2_approx(x.maximum - m), b = exp2_approx(y.maximum - m);
+  x.maximum = m;
+  x.sum = __fmaf_rn(x.sum, a, __fmul_rn(y.sum, b));
+#pragma unroll
+  for (int i = 0; i < kN; i++) x.values[i] = __fmaf_rn(x.values[i], a, __fmul_rn(y.values[i], b));
+}
+
+// What a sink (a logit that takes weight and gives no value) does to a row, and the row's divisor.
+struct Ending {
+  float gain;         // values times this are the answer
+  float log_sum_exp;  // natural, the sink included
+};
+__device__ __forceinline__ Ending finish(float maximum, float sum, const float* sinks, int head) {
+  if (sum == 0.f) return {0.f, -INFINITY};
+  float scale = 1.f;
+  if (sinks) {
+    const float sink = sinks[head] * kLog2E;
+    const float m = fmaxf(maximum, sink);
+    scale = exp2_approx(maximum - m);
+    sum = __fmaf_rn(sum, scale, exp2_approx(sink - m));
+    maximum = m;
+  }
+  return {__fdiv_rn(scale, sum), __fmaf_rn(maximum, kLn2, logf(sum))};
+}
+
+__device__ __forceinline__ void store_out(void* out, int64_t index, float x, bool bf16) {
+  if (bf16)
+    static_cast<__nv_bfloat16*>(out)[index] = __float2bfloat16_rn(x);
+  else
+    static_cast<__half*>(out)[index] = __float2half_rn(x);
+}
+
+}  // namespace pagoda::cuda

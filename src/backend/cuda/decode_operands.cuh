@@ -1,0 +1,280 @@
+// How each KV format becomes operands of the matrix units. Keys are rows of A in the first product
+// (scores of a stage of 64 keys: each of 4 warps takes 16), dims are rows of A in the second (each
+// warp takes tiles of 16 dims over all keys). The order of dims inside a 16-dim step is whatever
+// order the format's bytes arrive in; query_dim and output_dim say which dim that is, so that
+// nothing is ever permuted in registers. Integers become f16 as bias + n by one LOP3 or PRMT; int8
+// subtracts the bias, int4 leaves it in and takes it off the sums.
+#pragma once
+
+#include "backend/cuda/decode_geometry.cuh"
+#include "backend/cuda/mma.cuh"
+
+namespace pagoda::cuda {
+
+// What int4 numbers carry, as f16 pairs and as numbers: in accumulator rows 0-7 and 8-15 of V.
+constexpr uint32_t kInt4BiasLow = 0x5C005C00, kInt4BiasHigh = 0x4C004C00;
+constexpr float kInt4BiasLowValue = 256.f, kInt4BiasHighValue = 16.f;
+// Weights times V's scales are f16: a power of two keeps them clear of subnormals.
+constexpr float kWeightGain = 1024.f;
+
+struct Lane {
+  int lane, warp, row,
+      pair;  // warp: of the team; row: of a fragment, and + 8; pair: columns 2 pair, + 1
+  __device__ __forceinline__ Lane()
+      : lane(threadIdx.x % 32),
+        warp(threadIdx.x / 32 % kConsumerWarps),
+        row(lane / 4),
+        pair(lane % 4) {}
+};
+
+// The first of the two dims that half `half` of k-step `step` of B holds in this lane.
+template <class G>
+__device__ __forceinline__ int query_dim(int step, int half, int pair) {
+  if constexpr (G::kPlain) return step * 16 + half * 8 + 2 * pair;
+  if constexpr (G::kBits == 8) return step * 16 + 4 * pair + 2 * half;
+  return step / 2 * 32 + 8 * pair + step % 2 * 4 + 2 * half;
+}
+
+// The dim of accumulator row (lane.row, + 8 with `half`) of a warp's tile; >= D: no such dim.
+template <class G>
+__device__ __forceinline__ int output_dim(const Lane& at, int tile, int half) {
+  if constexpr (G::kPlain) return (tile * kConsumerWarps + at.warp) * 16 + at.row + 8 * half;
+  if constexpr (G::kBits == 8) return (tile * kConsumerWarps + at.warp) * 16 + 2 * at.row + half;
+  return (tile / 2 * kConsumerWarps + at.warp) * 32 + 4 * at.row + 2 * (tile % 2) + half;
+}
+template <class G>
+__device__ __forceinline__ bool owns_tile(const Lane& at, int tile) {
+  if constexpr (G::kFormat == Format::int4)
+    return (tile / 2 * kConsumerWarps + at.warp) * 32 < G::kHeadDim;
+  return (tile * kConsumerWarps + at.warp) * 16 < G::kHeadDim;
+}
+
+// Bytes 0 and 1, or (kStride 2) 0 and 2 after a shift of `first` bytes, of x as two f16.
+template <class G, int kStride>
+__device__ __forceinline__ uint32_t widen_bytes(uint32_t x, int first) {
+  uint32_t y;
+  if constexpr (G::kFormat == Format::int8) {
+    const uint32_t select = kStride == 2 ? (first ? 0x4341 : 0x4240) : (first ? 0x4342 : 0x4140);
+    y = __byte_perm(x, 0x64646464, select);  // 1024 + byte
+    const __half2 bias = __half2half2(__ushort_as_half(0x6480));
+    *reinterpret_cast<__half2*>(&y) = __hsub2(*reinterpret_cast<__half2*>(&y), bias);
+  } else {  // fp8 e4m3
+    const uint32_t select = kStride == 2 ? (first ? 0x31 : 0x20) : (first ? 0x32 : 0x10);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    const auto two = static_cast<uint16_t>(__byte_perm(x, 0, select));
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"(two));
+#else  // the exponent's bias is 8 short; NaN reads as 480, which a finite cache never holds
+    const uint32_t two = __byte_perm(x, 0, (select & 0xF0) << 8 | 0x0404 | (select & 0xF) << 4);
+    y = (two & 0x80008000u) | ((two >> 1) & 0x3F803F80u);
+    const __half2 gain = __half2half2(__ushort_as_half(0x5C00));
+    *reinterpret_cast<__half2*>(&y) = __hmul2(*reinterpret_cast<__half2*>(&y), gain);
+#endif
+  }
+  return y;
+}
+
+// ---- first product: s += K of 16 keys x queries
+
+template <class G>
+struct Query {
+  static constexpr int kSteps = G::kHeadDim / 16;
+  uint32_t b[G::kQueryInShared ? 1 : G::kTiles][kSteps][2];
+  // int4: per group, sums of q weighted by the bias of the packed form, and plain.
+  float bias_sum[G::kTiles][G::kGroups][2], plain_sum[G::kTiles][G::kGroups][2];
+
+  __device__ __forceinline__ void sum_up() {
+    if constexpr (G::kFormat == Format::int4) {
+      const uint32_t bias[4] = {kInt4BiasLow, kInt4BiasLow, kInt4BiasHigh, kInt4BiasHigh};
+      const uint32_t one[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
+#pragma unroll
+      for (int t = 0; t < G::kTiles; t++)
+#pragma unroll
+        for (int g = 0; g < G::kGroups; g++) {
+          float x[4] = {}, y[4] = {};
+#pragma unroll
+          for (int k = 4 * g; k < min(4 * g + 4, kSteps); k++) {
+            mma<false>(x, bias, b[t][k][0], b[t][k][1]);
+            mma<false>(y, one, b[t][k][0], b[t][k][1]);
+          }
+#pragma unroll
+          for (int j = 0; j < 2; j++) bias_sum[t][g][j] = x[j], plain_sum[t][g][j] = y[j];
+        }
+    }
+  }
+};
+
+// The scales of V of this lane's keys (row, row + 8), kept from the first product to the second.
+template <class G>
+struct ValueScales {
+  static constexpr int kN = G::kScaleBytes > 0 ? 1 : 0;
+  float scale[kN ? 2 : 1][G::kGroups];
+  float zero[kN ? 2 : 1][G::kGroups];
+};
+
+// kN stages side by side: the products of one stage are a chain.
+template <class G, int kN>
+__device__ __forceinline__ void scores_plain(float (*s)[G::kTiles][4],
+                                             const uint32_t (&keys)[kN],
+                                             const Query<G>& q,
+                                             uint32_t query_smem,
+                                             const Lane& at) {
+  const int row = at.warp * 16 + at.lane % 16, par = at.lane / 16;
+  uint32_t b4[G::kTiles][4];
+#pragma unroll
+  for (int k = 0; k < Query<G>::kSteps; k++) {
+    uint32_t a[kN][4];
+#pragma unroll
+    for (int n = 0; n < kN; n++)
+      ldmatrix_x4(a[n], keys[n] + unit_offset(G::kRowBytes, row, 2 * k + par));
+#pragma unroll
+    for (int t = 0; t < G::kTiles; t++) {
+      if (G::kQueryInShared && k % 2 == 0)
+        ldmatrix_x4(
+            b4[t],
+            query_smem + unit_offset(2 * G::kHeadDim, t * 8 + at.lane % 8, 2 * k + at.lane / 8));
+#pragma unroll
+      for (int n = 0; n < kN; n++) {
+        if constexpr (G::kQueryInShared)
+          mma<G::kBf16>(s[n][t], a[n], b4[t][k % 2 * 2], b4[t][k % 2 * 2 + 1]);
+        else
+          mma<G::kBf16>(s[n][t], a[n], q.b[t][k][0], q.b[t][k][1]);
+      }
+    }
+  }
+}
+
+template <class G>
+__device__ __forceinline__ void scores_bytes(float (&s)[G::kTiles][4],
+                                             uint32_t keys,
+                                             const Query<G>& q,
+                                             const Lane& at) {
+  const int row = at.warp * 16 + at.lane % 16, par = at.lane / 16;
+#pragma unroll
+  for (int k = 0; k < Query<G>::kSteps; k += 2) {
+    uint32_t x[4];
+    ldmatrix_x4(x, keys + unit_offset(G::kRowBytes, row, min(k + par, Query<G>::kSteps - 1)));
+#pragma unroll
+    for (int h = 0; h < 2 && k + h < Query<G>::kSteps; h++) {
+      const uint32_t a[4] = {widen_bytes<G, 1>(x[2 * h], 0),
+                             widen_bytes<G, 1>(x[2 * h + 1], 0),
+                             widen_bytes<G, 1>(x[2 * h], 1),
+                             widen_bytes<G, 1>(x[2 * h + 1], 1)};
+#pragma unroll
+      for (int t = 0; t < G::kTiles; t++) mma<false>(s[t], a, q.b[t][k + h][0], q.b[t][k + h][1]);
+    }
+  }
+}
+
+// sums[g]: products with the biased numbers of group g.
+template <class G>
+__device__ __forceinline__ void scores_int4(float (&sums)[G::kGroups][G::kTiles][4],
+                                            uint32_t keys,
+                                            const Query<G>& q,
+                                            const Lane& at) {
+  constexpr int kUnits = G::kHeadDim / 32;
+  const int row = at.warp * 16 + at.lane % 16, par = at.lane / 16;
+#pragma unroll
+  for (int u = 0; u < kUnits; u += 2) {
+    uint32_t x[4];
+    ldmatrix_x4(x, keys + unit_offset(G::kRowBytes, row, min(u + par, kUnits - 1)));
+#pragma unroll
+    for (int h = 0; h < 2 && u + h < kUnits; h++) {
+      const uint32_t x0 = x[2 * h], x1 = x[2 * h + 1];
+      const uint32_t y0 = __funnelshift_r(x0, x0, 8), y1 = __funnelshift_r(x1, x1, 8);
+      const uint32_t lo[4] = {and_or(x0, 0x003C003C, kInt4BiasLow),
+                              and_or(x1, 0x003C003C, kInt4BiasLow),
+                              and_or(x0, 0x03C003C0, kInt4BiasHigh),
+                              and_or(x1, 0x03C003C0, kInt4BiasHigh)};
+      const uint32_t hi[4] = {and_or(y0, 0x003C003C, kInt4BiasLow),
+                              and_or(y1, 0x003C003C, kInt4BiasLow),
+                              and_or(y0, 0x03C003C0, kInt4BiasHigh),
+                              and_or(y1, 0x03C003C0, kInt4BiasHigh)};
+      const int k = 2 * (u + h);
+#pragma unroll
+      for (int t = 0; t < G::kTiles; t++) {
+        mma<false>(sums[u / 2][t], lo, q.b[t][k][0], q.b[t][k][1]);
+        mma<false>(sums[u / 2][t], hi, q.b[t][k + 1][0], q.b[t][k + 1][1]);
+      }
+    }
+  }
+}
+
+// ---- second product: o += V^T of two k-steps (32 keys from row `key` of the slot) x weights
+
+template <class G>
+__device__ __forceinline__ void values_plain(float (&o)[G::kDimTiles][G::kTiles][4],
+                                             uint32_t values,
+                                             int key,
+                                             const uint32_t (&w)[G::kWeightSets][G::kTiles][4],
+                                             const Lane& at) {
+#pragma unroll
+  for (int h = 0; h < 2; h++)
+#pragma unroll
+    for (int d = 0; d < G::kDimTiles; d++) {
+      if (!owns_tile<G>(at, d)) continue;
+      uint32_t a[4];
+      const int row = key + h * 16 + at.lane % 8 + at.lane / 16 * 8;
+      const int unit = (d * kConsumerWarps + at.warp) * 2 + at.lane / 8 % 2;
+      ldmatrix_x4_trans(a, values + unit_offset(G::kRowBytes, row, unit));
+#pragma unroll
+      for (int t = 0; t < G::kTiles; t++)
+        mma<G::kBf16>(o[d][t], a, w[0][t][2 * h], w[0][t][2 * h + 1]);
+    }
+}
+
+template <class G>
+__device__ __forceinline__ void values_bytes(float (&o)[G::kDimTiles][G::kTiles][4],
+                                             uint32_t values,
+                                             int key,
+                                             const uint32_t (&w)[G::kWeightSets][G::kTiles][4],
+                                             const Lane& at) {
+#pragma unroll
+  for (int d = 0; d < G::kDimTiles; d++) {
+    if (!owns_tile<G>(at, d)) continue;
+    uint32_t x[4];
+    ldmatrix_x4_trans(
+        x, values + unit_offset(G::kRowBytes, key + at.lane, d * kConsumerWarps + at.warp));
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const uint32_t a[4] = {widen_bytes<G, 2>(x[2 * h], 0),
+                             widen_bytes<G, 2>(x[2 * h], 1),
+                             widen_bytes<G, 2>(x[2 * h + 1], 0),
+                             widen_bytes<G, 2>(x[2 * h + 1], 1)};
+#pragma unroll
+      for (int t = 0; t < G::kTiles; t++)
+        mma<false>(o[d][t], a, w[0][t][2 * h], w[0][t][2 * h + 1]);
+    }
+  }
+}
+
+template <class G>
+__device__ __forceinline__ void values_int4(float (&o)[G::kDimTiles][G::kTiles][4],
+                                            uint32_t values,
+                                            int key,
+                                            const uint32_t (&w)[G::kWeightSets][G::kTiles][4],
+                                            const Lane& at) {
+#pragma unroll
+  for (int d = 0; d < G::kDimTiles; d += 2) {
+    if (!owns_tile<G>(at, d)) continue;
+    const int unit = d / 2 * kConsumerWarps + at.warp;
+    uint32_t x[4];
+    ldmatrix_x4_trans(x, values + unit_offset(G::kRowBytes, key + at.lane, unit));
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+      for (int sub = 0; sub < 2; sub++) {
+        const uint32_t x0 = sub ? __byte_perm(x[2 * h], 0, 0x2301) : x[2 * h];
+        const uint32_t x1 = sub ? __byte_perm(x[2 * h + 1], 0, 0x2301) : x[2 * h + 1];
+        const uint32_t a[4] = {and_or(x0, 0x003C003C, kInt4BiasLow),
+                               and_or(x0, 0x03C003C0, kInt4BiasHigh),
+                               and_or(x1, 0x003C003C, kInt4BiasLow),
+                               and_or(x1, 0x03C003C0, kInt4BiasHigh)};
+#pragma unroll
+        for (int t = 0; t < G::kTiles; t++) {
+          mma<false>(o[d + sub][t], a, w[d / 2][t][2 * h], w[d / 2][t][2 * h + 1]);
+        }
+      }
+  }
+}
+
+}  // namespace pagoda::cuda

@@ -1,0 +1,208 @@
+// merge: folds a row's partials into its answer, sections in index order, chunks within sections.
+//   In: the plan's rows, part_out [parts][H][D] f32, part_sum [parts][H]. Out: out [T, H * D],
+//   log_sum_exp [T, H]. Rows of one part are the decode kernel's own and are skipped.
+//   kFew: a warp folds one (row, head), 4 dims a lane. kMany: a block folds 32 dims of one
+//   (row, head): its warps fold sections side by side, then one warp folds those.
+//   Moves parts x H x (4 D + 8) bytes; 2 FLOPs per byte: latency is all that it costs.
+//   Must equal what the decode kernel does in registers: the same fold, in the same order.
+#include "backend/cuda/decode_fold.cuh"
+#include "backend/cuda/merge.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr int kWarps = 8;       // of a block of merge_few
+constexpr int kManyWarps = 16;  // of merge_many
+constexpr int kInFlight = 8;
+
+template <int kN>
+__device__ __forceinline__ Partial<kN> load_partial(const MergeParams& p, int64_t index, int dim) {
+  Partial<kN> x;
+  const float2 sum = __ldcg(reinterpret_cast<const float2*>(p.part_sum + index));
+  x.maximum = sum.x, x.sum = sum.y;
+  const float* from = p.part_out + index * p.head_dim + dim;
+  if constexpr (kN == 4)
+    *reinterpret_cast<float4*>(x.values) = __ldcg(reinterpret_cast<const float4*>(from));
+  else
+    x.values[0] = __ldcg(from);
+  return x;
+}
+
+// Parts [begin, end), all of one section, kInFlight loads ahead of the folds.
+template <int kN>
+__device__ __forceinline__ Partial<kN> fold_section(
+    const MergeParams& p, const DecodeRow& row, int head, int dim, int begin, int end) {
+  Partial<kN> total, next[kInFlight];
+#pragma unroll
+  for (int i = 0; i < kInFlight; i++)
+    if (begin + i < end)
+      next[i] = load_partial<kN>(p, int64_t{row.part_offset + begin + i} * p.num_heads + head, dim);
+#pragma unroll
+  for (int i = 0; i < kInFlight; i++)
+    if (begin + i < end) fold(total, next[i]);
+  return total;
+}
+static_assert(kInFlight == kChunksPerSection);
+
+template <int kN>
+__device__ __forceinline__ void write_answer(
+    const MergeParams& p, const DecodeRow& row, int head, int dim, const Partial<kN>& x) {
+  const Ending end = finish(x.maximum, x.sum, p.sinks, head);
+  const float gain = end.gain * (p.v_scales ? p.v_scales[head / p.group] : 1.f);
+  uint8_t* out = static_cast<uint8_t*>(p.out) + row.token * p.out_row_bytes;
+#pragma unroll
+  for (int i = 0; i < kN; i++)
+    store_out(out, head * p.head_dim + dim + i, x.values[i] * gain, p.out_is_bf16);
+  if (dim == 0 && p.log_sum_exp)
+    p.log_sum_exp[row.token * p.sum_row_floats + head] = end.log_sum_exp;
+}
+
+__device__ __forceinline__ DecodeRow read_row(const MergeParams& p, int index) {
+  DecodeRow row;
+  const int4* from = reinterpret_cast<const int4*>(p.rows + index);
+  reinterpret_cast<int4*>(&row)[0] = __ldg(from);
+  reinterpret_cast<int4*>(&row)[1] = __ldg(from + 1);
+  return row;
+}
+
+__global__ void __launch_bounds__(kWarps * 32) merge_few(const __grid_constant__ MergeParams p) {
+  pdl_launch_next();
+  const int slices = (p.head_dim + 127) / 128;
+  const int work = (blockIdx.x * kWarps + threadIdx.x / 32) / slices;
+  const int dim = ((blockIdx.x * kWarps + threadIdx.x / 32) % slices * 32 + threadIdx.x % 32) * 4;
+  const int index = work / p.num_heads, head = work % p.num_heads;
+  const bool present = index < p.header->num_rows;
+  const DecodeRow row = present ? read_row(p, index) : DecodeRow{};
+  const int per_section = kChunksPerSection / p.header->chunks_per_part;
+  pdl_wait();
+  if (!present || row.num_parts <= 1 || dim >= p.head_dim) return;
+  Partial<4> total;
+  const int end = row.first_part + row.num_parts;
+  if (per_section == 1) {  // parts are sections
+    for (int part = row.first_part; part < end; part += kInFlight) {
+      Partial<4> next[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; i++)
+        if (part + i < end)
+          next[i] =
+              load_partial<4>(p, int64_t{row.part_offset + part + i} * p.num_heads + head, dim);
+#pragma unroll
+      for (int i = 0; i < kInFlight; i++)
+        if (part + i < end) fold(total, next[i]);
+    }
+  } else {
+    for (int part = row.first_part; part < end;) {
+      const int stop = min(end, (part / per_section + 1) * per_section);
+      fold(total, fold_section<4>(p, row, head, dim, part, stop));
+      part = stop;
+    }
+  }
+  write_answer(p, row, head, dim, total);
+}
+
+// Weights of a chain of folds, found side by side: before[i] for what sections 0 .. i - 1 gave,
+// own[i] for section i; the running maximum is what makes folds a chain. Every warp of the block
+// calls it.
+struct Weights {
+  float before, own;
+};
+__device__ __forceinline__ void weigh_sections(const float2* sums, Weights* weights, int count) {
+  for (int base = 0, lane = threadIdx.x % 32; base < count && threadIdx.x < 32; base += 32) {
+    const int i = base + lane;
+    float running = kNoMaximum;  // of sections 0 .. i - 1
+    if (base > 0) running = weights[-1].before;
+    float m = i < count ? sums[i].x : kNoMaximum;
+    const float own = m;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+      const float left = __shfl_up_sync(~0u, m, d);
+      if (lane >= d) m = fmaxf(m, left);
+    }
+    const float upto = fmaxf(m, running);  // maximum of 0 .. i
+    float earlier = __shfl_up_sync(~0u, upto, 1);
+    if (lane == 0) earlier = running;
+    if (i < count) weights[i] = {exp2_approx(earlier - upto), exp2_approx(own - upto)};
+    const float last = __shfl_sync(~0u, upto, 31);
+    __syncwarp();
+    if (lane == 0) weights[-1].before = last;  // carried over: the maximum so far
+    __syncwarp();
+  }
+}
+
+__global__ void __launch_bounds__(kManyWarps * 32)
+    merge_many(const __grid_constant__ MergeParams p) {
+  extern __shared__ __align__(16) float smem[];  // [sections][32]; sums; 1 + weights
+  pdl_launch_next();
+  const int slices = (p.head_dim + 31) / 32;
+  const int work = blockIdx.x / slices, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int dim = blockIdx.x % slices * 32 + lane, safe_dim = min(dim, p.head_dim - 1);
+  const int index = work / p.num_heads, head = work % p.num_heads;
+  const bool present = index < p.header->num_rows;
+  const DecodeRow row = present ? read_row(p, index) : DecodeRow{};
+  const int per_section = kChunksPerSection / p.header->chunks_per_part;
+  pdl_wait();
+  if (!present || row.num_parts <= 1) return;
+  const int end = row.first_part + row.num_parts, first = row.first_part / per_section;
+  const int sections = (end + per_section - 1) / per_section - first;
+  float2* sums = reinterpret_cast<float2*>(smem + p.max_sections * 32);
+  Weights* weights = reinterpret_cast<Weights*>(sums + p.max_sections) + 1;
+  const auto keep = [&](int s, const Partial<1>& x) {
+    smem[s * 32 + lane] = x.values[0];
+    if (lane == 0) sums[s] = make_float2(x.maximum, x.sum);
+  };
+  if (per_section == 1) {  // sections as they lie: all loads of a warp on their way at once
+    for (int s0 = warp; s0 < sections; s0 += kManyWarps * kInFlight) {
+      Partial<1> x[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; i++)
+        if (s0 + i * kManyWarps < sections)
+          x[i] = load_partial<1>(
+              p,
+              int64_t{row.part_offset + first + s0 + i * kManyWarps} * p.num_heads + head,
+              safe_dim);
+#pragma unroll
+      for (int i = 0; i < kInFlight; i++)
+        if (s0 + i * kManyWarps < sections) keep(s0 + i * kManyWarps, x[i]);
+    }
+  } else {
+#pragma unroll 2
+    for (int s = warp; s < sections; s += kManyWarps)
+      keep(s,
+           fold_section<1>(p,
+                           row,
+                           head,
+                           safe_dim,
+                           max(row.first_part, (first + s) * per_section),
+                           min(end, (first + s + 1) * per_section)));
+  }
+  __syncthreads();
+  weigh_sections(sums, weights, sections);
+  if (warp > 0) return;
+  Partial<1> total;
+#pragma unroll 8
+  for (int s = 0; s < sections; s++) {
+    const Weights w = weights[s];
+    total.sum = __fmaf_rn(total.sum, w.before, __fmul_rn(sums[s].y, w.own));
+    total.values[0] = __fmaf_rn(total.values[0], w.before, __fmul_rn(smem[s * 32 + lane], w.own));
+  }
+  total.maximum = weights[-1].before;
+  if (dim < p.head_dim) write_answer(p, row, head, dim, total);
+}
+
+}  // namespace
+
+void launch_merge(const MergeParams& params, const LaunchOptions& options) {
+  const bool few = params.max_parts <= kFewParts;
+  const int slices = few ? (params.head_dim + 127) / 128 : (params.head_dim + 31) / 32;
+  const int64_t work = int64_t{params.max_rows} * params.num_heads * slices;
+  Launch launch;
+  launch.grid = static_cast<int>(few ? (work + kWarps - 1) / kWarps : work);
+  launch.block = (few ? kWarps : kManyWarps) * 32;
+  launch.shared_bytes = few ? 0 : params.max_sections * (32 * 4 + 16) + 8;
+  if (launch.shared_bytes > (48 << 10))
+    CUDA_CHECK(cudaFuncSetAttribute(
+        merge_many, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes));
+  launch_kernel(few ? merge_few : merge_many, launch, options, params);
+}
+
+}  // namespace pagoda::cuda
