@@ -5,7 +5,7 @@
 // V per second as a fraction of the measured read bandwidth, round copies that exceed the caches,
 // blocks in random order. Fractions are left out on a busy machine unless --anyway. With one thread
 // CPU time is what counts, so that a busy machine disturbs less.
-//   attention_cpu_bench [--anyway] [--threads N] [prefill|decode|short …]
+//   attention_cpu_bench [--anyway] [--threads N] [prefill|decode|short|store …]
 #include <immintrin.h>
 #include <time.h>
 
@@ -165,6 +165,29 @@ class Cache {
            .out = {reinterpret_cast<std::byte*>(out_.data()), DType::f32, {tokens, cols}}});
   }
 
+  void store(int32_t tokens) {
+    const int64_t cols = int64_t{shape_.kv_heads} * shape_.dim, q_cols = cols * shape_.group;
+    q_.resize(tokens * q_cols, 0.1f);
+    out_.resize(tokens * cols, 0.1f);
+    std::vector<float> angles(int64_t{tokens} * shape_.dim, 0.7f);
+    std::vector<int32_t> slots(tokens);
+    const int32_t block_size = layers_[0].format.block_size;
+    for (int32_t t = 0; t < tokens; t++)
+      slots[t] = table_[t / block_size] * block_size + t % block_size;
+    const ConstTensorView kv_rows{
+        reinterpret_cast<std::byte*>(out_.data()), DType::f32, {tokens, cols}};
+    backend_.rope_store_kv(
+        {.q = {reinterpret_cast<std::byte*>(q_.data()), DType::f32, {tokens, q_cols}},
+         .k = kv_rows,
+         .v = kv_rows,
+         .num_heads = shape_.kv_heads * shape_.group,
+         .angles = {reinterpret_cast<std::byte*>(angles.data()),
+                    DType::f32,
+                    {tokens, shape_.dim / 2, 2}},
+         .slots = slots,
+         .kv = layers_[0]});
+  }
+
  private:
   Backend& backend_;
   Shape shape_;
@@ -254,6 +277,19 @@ void short_context(const Machine& m) {
     }
 }
 
+// Rotation of Q and K, and K and V into the cache.
+void store(const Machine& m) {
+  constexpr int32_t kTokens = 512;
+  for (const Shape& shape : kShapes)
+    for (KvDType dtype : kDTypes) {
+      if (shape.window) continue;
+      Cache cache(m.backend, shape, dtype, kTokens, 1);
+      const double time = best_time([&] { cache.store(kTokens); }, m.pool.size());
+      fmt::print(
+          "store 512  {:20} {:5}: {:8.3f} ms a layer\n", shape.name, name(dtype), time * 1e3);
+    }
+}
+
 double load_average() {
   double load = 0;
   return getloadavg(&load, 1) == 1 ? load : 0;
@@ -303,4 +339,5 @@ int main(int argc, char** argv) {
   if (wanted("prefill")) prefill(machine);
   if (wanted("decode")) decode(machine);
   if (wanted("short")) short_context(machine);
+  if (wanted("store")) store(machine);
 }

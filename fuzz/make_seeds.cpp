@@ -6,6 +6,7 @@
 
 #include "formats/gguf_writer.h"
 #include "formats/safetensors_writer.h"
+#include "text/test_vocabulary.h"
 
 using namespace pagoda;
 
@@ -35,6 +36,29 @@ void add_tensor(GgufWriter& w, DType dtype) {
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
+}
+
+// A byte-level tokenizer.json with a Split, and texts for encoding and for streaming back.
+void write_tokenizer_seeds(const std::filesystem::path& folder) {
+  for (const char* target : {"tokenizer_encode", "tokenizer_json_load", "detok_stream"})
+    std::filesystem::create_directories(folder / target);
+  write_text(folder / "tokenizer_json_load" / "s_tok", s_tok_json());
+  write_text(folder / "tokenizer_json_load" / "byte_level", R"({"normalizer":{"type":"NFC"},
+"added_tokens":[{"id":4,"content":"<s>","special":true,"lstrip":true,"rstrip":true}],
+"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
+{"type":"Split","pattern":{"Regex":" ?[a-z]+"},"behavior":"Isolated","invert":false},
+{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}]},"decoder":{"type":"ByteLevel"},
+"model":{"type":"BPE","ignore_merges":true,"vocab":{"a":0,"b":1,"ab":2,"c":3},"merges":[["a","b"]]}})");
+  const std::string texts[] = {"hello  hello<tag>\n12 it's",
+                               "<|start|>hello<|end|>",
+                               "\xE4\xBD\xA0\xF0\x9F\x98\x80 \xFF\xE4\xBD",
+                               std::string(100, 'a') + std::string(100, ' ')};
+  for (int i = 0; i < 4; i++) {
+    const std::string name = std::to_string(i);
+    write_text(folder / "detok_stream" / name, texts[i]);
+    write_text(folder / "tokenizer_encode" / name,
+               std::string(1, static_cast<char>(i * 9)) + texts[i]);
+  }
 }
 
 }  // namespace
@@ -72,5 +96,6 @@ int main(int argc, char** argv) {
   // How wrong the data's size is, then per tensor: type, dimension, how wrong begin and end are.
   const char structure[] = {0, 0, 2, 0, 0, 2, 1, 0, 0, 1, 3, 0, 0};
   write_text(folder / "safetensors_structure" / "three", {structure, sizeof(structure)});
+  write_tokenizer_seeds(folder);
   return 0;
 }

@@ -94,8 +94,9 @@ void sample(const SampleArgs& args) {
     if (!usable) continue;
     std::vector<int32_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(
-        order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    });
     while (logits[order.back()] == -kInfinity) order.pop_back();
     args.out[r].token = draw(logits, order, row);
     if (row.num_logprobs < 0) continue;

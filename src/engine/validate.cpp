@@ -13,7 +13,6 @@ namespace {
 constexpr int32_t kMaxChoices = 16;
 constexpr int32_t kMaxStops = 16;
 constexpr int32_t kMaxStopBytes = 1024;
-constexpr int32_t kMaxBiases = 1024;
 
 void check_tokens(const Request& request, const RequestLimits& limits) {
   const auto check = [&](int32_t token, std::string_view where) {
@@ -26,35 +25,6 @@ void check_tokens(const Request& request, const RequestLimits& limits) {
   };
   for (const int32_t token : request.prompt) check(token, "prompt");
   for (const int32_t token : request.stop_ids) check(token, "stop_token_ids");
-  for (const TokenValue& bias : request.sampling.logit_bias) check(bias.token, "logit_bias");
-}
-
-void check_between(float value, float low, float high, std::string_view what) {
-  if (!(value >= low && value <= high))
-    throw Error("request.bad_sampling", "{} {}: expected {} to {}", what, value, low, high);
-}
-
-void check_sampling(const SamplingParams& sampling, const RequestLimits& limits) {
-  check_between(sampling.temperature, 0.f, 100.f, "temperature");
-  check_between(sampling.top_p, 1e-6f, 1.f, "top_p");
-  check_between(sampling.min_p, 0.f, 1.f, "min_p");
-  check_between(sampling.repetition_penalty, 0.01f, 100.f, "repetition_penalty");
-  check_between(sampling.presence_penalty, -2.f, 2.f, "presence_penalty");
-  check_between(sampling.frequency_penalty, -2.f, 2.f, "frequency_penalty");
-  if (sampling.top_k < 0)
-    throw Error("request.bad_sampling", "top_k {}: expected 0 (all) or more", sampling.top_k);
-  if (sampling.num_logprobs < -1 || sampling.num_logprobs > limits.max_logprobs)
-    throw Error("request.bad_sampling",
-                "logprobs {}: expected at most {}",
-                sampling.num_logprobs,
-                limits.max_logprobs);
-  if (std::ssize(sampling.logit_bias) > kMaxBiases)
-    throw Error("request.bad_sampling",
-                "{} entries of logit_bias: expected at most {}",
-                sampling.logit_bias.size(),
-                kMaxBiases);
-  for (const TokenValue& bias : sampling.logit_bias)
-    check_between(bias.value, -100.f, 100.f, "logit_bias");
 }
 
 void check_choices_and_stops(const Request& request, const RequestLimits& limits) {
@@ -122,7 +92,8 @@ int32_t validate(const Request& request, const RequestLimits& limits) {
         wanted);
   if (prompt + wanted - 1 > limits.max_kv_tokens) refuse_capacity(prompt + wanted - 1, limits);
   check_tokens(request, limits);
-  check_sampling(request.sampling, limits);
+  validate(request.sampling,
+           {.vocabulary = limits.vocabulary, .max_logprobs = limits.max_logprobs});
   check_choices_and_stops(request, limits);
   if (request.max_tokens > 0) return request.max_tokens;
   return static_cast<int32_t>(std::min<int64_t>(limits.max_model_len, limits.max_kv_tokens + 1) -

@@ -271,6 +271,11 @@ TEST(ChatTemplateLimits, output_stops_at_its_limit) {
   EXPECT_THROW(chat.render(Json::array(), {}), Error);
 }
 
+// jinja2's immutable sandbox refuses these two; some public templates want them.
+TEST(ChatTemplate, lists_made_by_the_template_grow_and_shrink) {
+  EXPECT_EQ(render("{% set l = [1] %}{% set _ = l.append(2) %}{{ l.pop(0) }}{{ l }}"), "1[2]");
+}
+
 TEST(ChatTemplate, one_template_renders_many_times) {
   const ChatTemplate chat(
       "{% set ns = namespace(n=0) %}{% for m in messages %}"

@@ -50,6 +50,18 @@ Value list_append(Runtime& rt, const Value& self, const Args& args) {
   return Value::none();
 }
 
+Value list_pop(Runtime& rt, const Value& self, const Args& args) {
+  auto& items = self.as_list().items;
+  const auto n = static_cast<int64_t>(items.size());
+  int64_t i = integer_or(rt, args.bind(rt, "pop", {"index"})[0], -1);
+  if (i < 0) i += n;
+  if (i < 0 || i >= n) rt.fail("pop: the list has no such item");
+  rt.step(n / 64);
+  const Value item = items[static_cast<size_t>(i)];
+  items.erase(items.begin() + i);
+  return item;
+}
+
 Value list_index(Runtime& rt, const Value& self, const Args& args) {
   const auto bound = args.bind(rt, "index", {"item"});
   const auto& items = self.as_list().items;
@@ -85,7 +97,7 @@ Value loop_changed(Runtime& rt, const Value& self, const Args& args) {
 constexpr NamedFunction kDictMethods[] = {
     {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values}, {"get", dict_get}};
 constexpr NamedFunction kListMethods[] = {
-    {"append", list_append}, {"index", list_index}, {"count", list_count}};
+    {"append", list_append}, {"pop", list_pop}, {"index", list_index}, {"count", list_count}};
 constexpr NamedFunction kTupleMethods[] = {{"index", list_index}, {"count", list_count}};
 constexpr NamedFunction kLoopMethods[] = {{"cycle", loop_cycle}, {"changed", loop_changed}};
 

@@ -6,6 +6,11 @@
 namespace pagoda::jinja {
 namespace {
 
+// As in jinja2, a value that is not true (None, 0) has no items here.
+const List& items_or_none(Runtime& rt, const Value& v) {
+  return truth(v) ? items_of(rt, v) : *rt.list();
+}
+
 // The arguments from the one with index `from` on.
 Args tail(const Args& args, size_t from) {
   Args rest;
@@ -21,7 +26,7 @@ Value map(Runtime& rt, const Value& v, const Args& args) {
   if (args.positional.empty()) {
     const auto bound = args.bind(rt, "map", {"attribute", "default"});
     if (bound[0].is_undefined()) rt.fail("map wants a filter or attribute=");
-    for (const Value& item : items_of(rt, v).items) {
+    for (const Value& item : items_or_none(rt, v).items) {
       rt.push(result, get_path(rt, item, bound[0], bound[1]));
     }
     return Value(result);
@@ -30,7 +35,7 @@ Value map(Runtime& rt, const Value& v, const Args& args) {
   const Function filter = find_filter(name);
   if (filter == nullptr) rt.fail("there is no filter '{}'", name);
   const Args rest = tail(args, 1);
-  for (const Value& item : items_of(rt, v).items) {
+  for (const Value& item : items_or_none(rt, v).items) {
     const Depth depth(rt);
     rt.push(result, filter(rt, item, rest));
   }
@@ -49,7 +54,7 @@ Value select(Runtime& rt, const Value& v, const Args& args) {
   }
   const Args rest = tail(args, test_at + 1);
   List* result = rt.list();
-  for (const Value& item : items_of(rt, v).items) {
+  for (const Value& item : items_or_none(rt, v).items) {
     const Value subject = kAttribute ? get_path(rt, item, args.positional[0]) : item;
     if ((test == nullptr ? truth(subject) : test(rt, subject, rest)) == kKeep) {
       rt.push(result, item);

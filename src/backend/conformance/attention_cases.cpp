@@ -44,16 +44,15 @@ struct Batch {
 class AttentionCase {
  public:
   AttentionCase(Session& s, const Shape& shape)
-      : s_(s), shape_(shape), cache_(s, format(shape), shape.kv_heads, num_blocks(shape)) {
-    for (const Lengths& sequence : shape.sequences) {
+      : s_(s), shape_(shape), cache_(s, format(shape), shape.kv_heads, num_blocks(shape)) {}
+
+  void run() {
+    for (const Lengths& sequence : shape_.sequences) {
       rows_ += sequence.q_len;
       max_blocks_ =
           std::max<int32_t>(max_blocks_, int32_t(ceil_div(sequence.kv_len, block_size())) + 1);
     }
-    for (const Lengths& sequence : shape.sequences) fill(sequence);
-  }
-
-  void run() {
+    for (const Lengths& sequence : shape_.sequences) fill(sequence);
     Array q = s_.activations(rows_, shape_.num_heads * shape_.head_dim, shape_.query_size);
     Array sinks = s_.vector(shape_.num_heads, 0, 1);
     Array out = s_.output(rows_, shape_.num_heads * shape_.head_dim);

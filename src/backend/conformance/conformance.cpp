@@ -30,6 +30,15 @@ std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
   return halves;
 }
 
+std::vector<std::unique_ptr<Backend>> make_devices(const Target& target) {
+  std::vector<std::unique_ptr<Backend>> devices;
+  for (const int threads : target.thread_counts) {
+    devices.push_back(target.make(threads));
+    devices.back()->reserve_workspace(kLargest);
+  }
+  return devices;
+}
+
 bool same_bits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
@@ -57,12 +66,10 @@ std::vector<Case> all_cases(const std::vector<KvDType>& kv_dtypes) {
 }
 
 Session::Session(const Target& target, uint64_t seed)
-    : target_(target), seed_(seed), reference_(make_reference_backend()) {
-  for (const int threads : target.thread_counts) {
-    devices_.push_back(target.make(threads));
-    devices_.back()->reserve_workspace(kLargest);
-  }
-}
+    : target_(target),
+      seed_(seed),
+      reference_(make_reference_backend()),
+      devices_(make_devices(target)) {}
 
 std::vector<std::string> Session::run(const Case& a_case) {
   random_.seed(seed_ ^ std::hash<std::string>{}(a_case.name));

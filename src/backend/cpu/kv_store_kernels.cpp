@@ -132,46 +132,49 @@ void put_nibbles(uint8_t* cell, int shift, int32_t n) {
 }
 
 #ifdef __AVX512BF16__
-// Step `step` of the reduction (a pair of dims, or of tokens) at `word` of 32 in a vector.
-void put_int8(std::byte* page, int step, int vector, int vectors, int word, int32_t n) {
-  auto* unit = reinterpret_cast<uint8_t*>(page) + (int64_t{step / 2} * vectors + vector) * 64;
-  unit[word / 8 * 16 + step % 2 * 8 + word % 8] = static_cast<uint8_t>(n < 0 ? 128 - n : n);
+uint8_t sign_and_magnitude(int32_t n) {
+  return static_cast<uint8_t>(n < 0 ? 128 - n : n);
 }
-void put_int4(std::byte* page, int step, int vector, int vectors, int word, int32_t n) {
-  auto* unit = reinterpret_cast<uint8_t*>(page) + (int64_t{step / 4} * vectors + vector) * 64;
-  put_nibbles(unit + 2 * word + step % 4 / 2, step % 2 * 4, n);
-}
-void put_codes(KvCode code,
-               std::byte* k_page,
-               std::byte* v_page,
-               int dim,
-               int t,
-               const int32_t* k,
-               const int32_t* v) {
-  const auto put = code == KvCode::int8 ? put_int8 : put_int4;
-  const int vectors = dim / 16;
-  for (int d = 0; d < dim; d++) {
-    put(k_page, d / 2, 0, 1, 2 * t + d % 2, k[d]);
-    put(v_page, t / 2, d / 16, vectors, d % 16 * 2 + t % 2, v[d]);
+
+// Units of 4 dims (K) or 4 tokens (V): two pairs, in 8-byte turns.
+void put_int8(
+    uint8_t* k_page, uint8_t* v_page, int dim, int t, const int32_t* k, const int32_t* v) {
+  uint8_t* to = k_page + t / 4 * 16 + t % 4 * 2;
+  for (int d = 0; d < dim; d += 4, to += 64) {
+    to[0] = sign_and_magnitude(k[d]);
+    to[1] = sign_and_magnitude(k[d + 1]);
+    to[8] = sign_and_magnitude(k[d + 2]);
+    to[9] = sign_and_magnitude(k[d + 3]);
   }
+  to = v_page + int64_t{t / 4} * dim * 4 + t / 2 % 2 * 8 + t % 2;
+  for (int d = 0; d < dim; d += 4, to += 16)
+    for (int i = 0; i < 4; i++) to[2 * i] = sign_and_magnitude(v[d + i]);
+}
+
+// Units of 8 dims (K) or 8 tokens (V): nibble j of a 16-bit word is its half of pair j.
+void put_int4(
+    uint8_t* k_page, uint8_t* v_page, int dim, int t, const int32_t* k, const int32_t* v) {
+  uint8_t* to = k_page + t * 4;
+  for (int d = 0; d < dim; d += 8, to += 64) {
+    uint32_t words = 0;
+    for (int i = 0; i < 8; i++)
+      words |= static_cast<uint32_t>(k[d + i]) << (i % 2 * 16 + i / 2 * 4);
+    memcpy(to, &words, 4);
+  }
+  to = v_page + int64_t{t / 8} * dim * 4 + t % 2 * 2 + t / 2 % 4 / 2;
+  for (int d = 0; d < dim; d++) put_nibbles(to + 4 * d, t / 2 % 2 * 4, v[d]);
 }
 #else
-void put_codes(KvCode code,
-               std::byte* k_page,
-               std::byte* v_page,
-               int dim,
-               int t,
-               const int32_t* k,
-               const int32_t* v) {
-  auto *to_k = reinterpret_cast<uint8_t*>(k_page), *to_v = reinterpret_cast<uint8_t*>(v_page);
-  if (code == KvCode::int8) {
-    for (int d = 0; d < dim; d++) to_k[d * 16 + t] = static_cast<uint8_t>(k[d]);
-    for (int d = 0; d < dim; d++) to_v[int64_t{t} * dim + d] = static_cast<uint8_t>(v[d]);
-    return;
-  }
+void put_int8(
+    uint8_t* k_page, uint8_t* v_page, int dim, int t, const int32_t* k, const int32_t* v) {
+  for (int d = 0; d < dim; d++) k_page[d * 16 + t] = static_cast<uint8_t>(k[d]);
+  for (int d = 0; d < dim; d++) v_page[int64_t{t} * dim + d] = static_cast<uint8_t>(v[d]);
+}
+void put_int4(
+    uint8_t* k_page, uint8_t* v_page, int dim, int t, const int32_t* k, const int32_t* v) {
   for (int d = 0; d < dim; d += 2)
-    to_k[d / 2 * 16 + t] = static_cast<uint8_t>(k[d] | k[d + 1] << 4);
-  for (int d = 0; d < dim; d++) put_nibbles(to_v + int64_t{t / 2} * dim + d, t % 2 * 4, v[d]);
+    k_page[d / 2 * 16 + t] = static_cast<uint8_t>(k[d] | k[d + 1] << 4);
+  for (int d = 0; d < dim; d++) put_nibbles(v_page + int64_t{t / 2} * dim + d, t % 2 * 4, v[d]);
 }
 #endif
 
@@ -190,10 +193,18 @@ void store_token(const KvPages& kv, std::byte* head, int token, const float* k, 
   std::byte *k_page = head + slot.data, *v_page = head + kv.v_offset + slot.data;
   if (kv.groups == 0) return store_plain(kv, k_page, v_page, slot.token, k, v);
   alignas(64) int32_t k_codes[kMaxHeadDim], v_codes[kMaxHeadDim];
-  const auto encode = kv.code == KvCode::int8 ? encode_int8 : encode_int4;
-  encode(kv.dim, k, head + kv.k_scales_offset + slot.scales, slot.token, k_codes);
-  encode(kv.dim, v, head + kv.v_scales_offset + slot.scales, slot.token, v_codes);
-  put_codes(kv.code, k_page, v_page, kv.dim, slot.token, k_codes, v_codes);
+  auto *k_bytes = reinterpret_cast<uint8_t*>(k_page), *v_bytes = reinterpret_cast<uint8_t*>(v_page);
+  std::byte* k_scales = head + kv.k_scales_offset + slot.scales;
+  std::byte* v_scales = head + kv.v_scales_offset + slot.scales;
+  if (kv.code == KvCode::int8) {
+    encode_int8(kv.dim, k, k_scales, slot.token, k_codes);
+    encode_int8(kv.dim, v, v_scales, slot.token, v_codes);
+    put_int8(k_bytes, v_bytes, kv.dim, slot.token, k_codes, v_codes);
+  } else {
+    encode_int4(kv.dim, k, k_scales, slot.token, k_codes);
+    encode_int4(kv.dim, v, v_scales, slot.token, v_codes);
+    put_int4(k_bytes, v_bytes, kv.dim, slot.token, k_codes, v_codes);
+  }
 }
 
 void load_token(const KvPages& kv, const std::byte* head, int token, float* k, float* v) {

@@ -48,8 +48,7 @@ template <int kBits>
   const Ints byte_of =
       _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
   const Ints bit_of = _mm256_set1_epi64x(int64_t(0x8040201008040201));
-  const Ints spread =
-      _mm256_shuffle_epi8(all_ints(*reinterpret_cast<const int32_t*>(bits)), byte_of);
+  const Ints spread = _mm256_shuffle_epi8(all_ints(load<int32_t>(bits)), byte_of);
   const Ints is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit_of), bit_of);
   return or_and(codes, is_set, all_bytes(16));
 }

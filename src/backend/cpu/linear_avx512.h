@@ -47,8 +47,7 @@ template <int kBits>
 }
 // Adds 16 to the bytes whose bit is set.
 [[gnu::always_inline]] inline Ints add_fifth_bits(Ints codes, const uint8_t* bits) {
-  return _mm512_mask_add_epi8(
-      codes, *reinterpret_cast<const uint64_t*>(bits), codes, _mm512_set1_epi8(16));
+  return _mm512_mask_add_epi8(codes, load<uint64_t>(bits), codes, _mm512_set1_epi8(16));
 }
 
 [[gnu::always_inline]] inline Floats zeros() {

@@ -28,7 +28,8 @@ constexpr int kMaxRows = 4;
 constexpr int64_t kPrefetchBytes = 2048;
 
 // Without VNNI: 4 products of u8 and s8 summed into each 32-bit lane, for codes that fit.
-[[gnu::always_inline]] inline Ints dot_pair(Ints sum, Ints w0, Ints x0, Ints w1, Ints x1) {
+[[gnu::always_inline, maybe_unused]] inline Ints dot_pair(
+    Ints sum, Ints w0, Ints x0, Ints w1, Ints x1) {
 #if defined(__AVX512F__)
   const Ints words = _mm512_add_epi16(_mm512_maddubs_epi16(w0, x0), _mm512_maddubs_epi16(w1, x1));
   return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
@@ -38,7 +39,7 @@ constexpr int64_t kPrefetchBytes = 2048;
 #endif
 }
 // The same for signed bytes.
-[[gnu::always_inline]] inline Ints dot_signed(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline, maybe_unused]] inline Ints dot_signed(Ints sum, Ints w, Ints x) {
 #if defined(__AVX512F__)
   const Ints signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
   const Ints words = _mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_x);
@@ -49,15 +50,15 @@ constexpr int64_t kPrefetchBytes = 2048;
 #endif
 }
 #if defined(__AVX512VNNI__)
-[[gnu::always_inline]] inline Ints dot(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline, maybe_unused]] inline Ints dot(Ints sum, Ints w, Ints x) {
   return _mm512_dpbusd_epi32(sum, w, x);
 }
 #elif defined(__AVXVNNI__)
-[[gnu::always_inline]] inline Ints dot(Ints sum, Ints w, Ints x) {
+[[gnu::always_inline, maybe_unused]] inline Ints dot(Ints sum, Ints w, Ints x) {
   return _mm256_dpbusd_avx_epi32(sum, w, x);
 }
 #else
-[[gnu::always_inline]] inline Ints dot(Ints sum, Ints, Ints) {
+[[gnu::always_inline, maybe_unused]] inline Ints dot(Ints sum, Ints, Ints) {
   return sum;
 }  // not called
 #endif
@@ -237,7 +238,7 @@ struct Tile {
   }
 
   [[gnu::always_inline]] static inline Ints group_of(const ActivationBlock& x, int j) {
-    return all_ints(reinterpret_cast<const int32_t*>(x.q)[j]);
+    return all_ints(load<int32_t>(x.q + 4 * j));
   }
 };
 

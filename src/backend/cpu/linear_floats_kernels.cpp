@@ -12,10 +12,6 @@ namespace {
 constexpr int kMaxRows = 6;
 constexpr int64_t kPrefetchBytes = 2048;
 
-[[gnu::always_inline]] inline float load_float(const uint8_t* p) {
-  return *reinterpret_cast<const float*>(p);
-}
-
 template <DType kType, int kRows>
 struct Tile {
   static constexpr int kPairs = kType == DType::bf16 ? 2 : 1;  // columns that lie together
@@ -67,7 +63,7 @@ struct Tile {
       for (int c = 0; c < kColumns; c++) pairs[c] = load_ints(weights[c]);
 #if defined(__AVX512BF16__)
       for (int r = 0; r < kRows; r++) {
-        const Ints y = all_ints(*reinterpret_cast<const int32_t*>(x + r * x_row_bytes + 2 * k));
+        const Ints y = all_ints(load<int32_t>(x + r * x_row_bytes + 2 * k));
         for (int c = 0; c < kColumns; c++)
           sums[r][c] = _mm512_dpbf16_ps(
               sums[r][c], reinterpret_cast<__m512bh>(pairs[c]), reinterpret_cast<__m512bh>(y));
@@ -90,7 +86,7 @@ struct Tile {
                                                          const uint8_t* x,
                                                          int64_t x_row_bytes) {
     for (int r = 0; r < kRows; r++) {
-      const Floats y = all_floats(load_float(x + r * x_row_bytes));
+      const Floats y = all_floats(load<float>(x + r * x_row_bytes));
       for (int c = 0; c < kColumns; c++) sums[r][c] = fma(w[c], y, sums[r][c]);
     }
   }

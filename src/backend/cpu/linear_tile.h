@@ -7,6 +7,19 @@
 #include <math.h>
 
 #include "backend/cpu/linear_kernels.h"
+
+namespace pagoda::cpu::PAGODA_ISA {
+
+// Four or eight bytes of any alignment and type.
+template <typename T>
+[[gnu::always_inline]] inline T load(const void* p) {
+  T value;
+  __builtin_memcpy(&value, p, sizeof value);
+  return value;
+}
+
+}  // namespace pagoda::cpu::PAGODA_ISA
+
 #if defined(__AVX512F__)
 #include "backend/cpu/linear_avx512.h"
 #else
