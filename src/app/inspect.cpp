@@ -35,8 +35,8 @@ std::string_view format_name(const Checkpoint& checkpoint) {
 }
 
 std::vector<int64_t> shape_of(const ConstTensorView& view) {
-  std::vector<int64_t> shape;
-  for (int i = 0; i < view.rank(); i++) shape.push_back(view.dim(i));
+  std::vector<int64_t> shape(view.rank());
+  for (int i = 0; i < view.rank(); i++) shape[i] = view.dim(i);
   return shape;
 }
 
@@ -99,7 +99,7 @@ Json value_json(const T& value, const InspectLimits& limits) {
 template <typename T>
 std::string value_text(const T& value, const InspectLimits& limits) {
   if constexpr (std::is_same_v<T, std::string_view>) {
-    const std::string shown = fmt::format("\"{}\"", printable(cut(value, limits.max_bytes), -1));
+    std::string shown = fmt::format("\"{}\"", printable(cut(value, limits.max_bytes), -1));
     if (value.size() <= limits.max_bytes) return shown;
     return fmt::format("{}... ({} bytes)", shown, value.size());
   } else if constexpr (kIsArray<T>) {

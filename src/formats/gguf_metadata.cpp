@@ -127,7 +127,7 @@ class MetadataParser {
     for (uint64_t i = 0; i < count; i++) {
       if constexpr (std::is_same_v<T, uint64_t> && std::is_same_v<As, int64_t>)
         if (!std::in_range<int64_t>(item(i))) return reals_of(in, count);
-      out[i] = static_cast<As>(item(i));
+      out[i] = static_cast<As>(item(i));  // NOLINT(bugprone-signed-char-misuse): i8 is signed
     }
     return out;
   }

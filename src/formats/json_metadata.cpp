@@ -23,7 +23,7 @@ class Flattener {
 
   void add(const std::string& key, const json& value) {
     if (value.is_object()) {
-      for (const auto& [name, item] : value.items()) add(key + '.' + name, item);
+      for (const auto& [name, item] : value.items()) add(fmt::format("{}.{}", key, name), item);
     } else if (!value.is_null()) {
       if (!parts_.metadata.insert(key, value.is_array() ? array(value) : scalar(value)))
         throw Error(

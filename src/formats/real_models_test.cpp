@@ -25,10 +25,6 @@ std::unique_ptr<Checkpoint> open_or_null(const char* name) {
   return std::filesystem::exists(path) ? open_checkpoint(path) : nullptr;
 }
 
-#define PG_OPEN_OR_SKIP(model, name)     \
-  const auto model = open_or_null(name); \
-  if (!model) GTEST_SKIP() << name << " is not in the model folder"
-
 uint64_t hash_of(const CheckpointTensor& tensor, uint64_t hash) {
   std::vector<float> row(tensor.view.cols());
   for (int64_t r = 0; r < tensor.view.rows(); r++) {
@@ -40,7 +36,8 @@ uint64_t hash_of(const CheckpointTensor& tensor, uint64_t hash) {
 
 // Equal, tensor for tensor, to what gguf-py's reader and dequantiser make of the file.
 TEST(RealModels, all_weights_of_smollm2_are_those_that_gguf_py_reads) {
-  PG_OPEN_OR_SKIP(model, "smollm2-135m.gguf");
+  const auto model = open_or_null("smollm2-135m.gguf");
+  if (!model) GTEST_SKIP() << "smollm2-135m.gguf is not in the model folder";
   EXPECT_EQ(model->tensors().size(), 272u);
   uint64_t hash = 0xcbf29ce484222325u;
   for (const CheckpointTensor& tensor : model->tensors()) hash = hash_of(tensor, hash);
@@ -48,7 +45,8 @@ TEST(RealModels, all_weights_of_smollm2_are_those_that_gguf_py_reads) {
 }
 
 TEST(RealModels, the_tensors_of_gemma3_fill_the_file_to_its_end) {
-  PG_OPEN_OR_SKIP(model, "gemma-3-270m.gguf");
+  const auto model = open_or_null("gemma-3-270m.gguf");
+  if (!model) GTEST_SKIP() << "gemma-3-270m.gguf is not in the model folder";
   EXPECT_EQ(model->tensors().size(), 236u);
   EXPECT_EQ(model->metadata().strings("tokenizer.ggml.tokens").size(), 262144u);
   EXPECT_EQ(model->metadata().strings("tokenizer.ggml.tokens")[2], "<bos>");
