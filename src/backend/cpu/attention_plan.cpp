@@ -32,7 +32,8 @@ struct Cut {
   std::vector<AttentionItem> items;
   std::vector<int64_t> costs;
   int64_t total = 0;
-  int64_t largest = 0;
+  int64_t largest = 0;       // cost of an item
+  int32_t largest_rows = 0;  // of an item
 };
 
 // All rows that see keys, by (sequence, KV head), in near-equal items of at most max_rows.
@@ -64,6 +65,7 @@ Cut cut_rows(const AttentionPlanArgs& args, int32_t max_rows) {
         cut.costs.push_back(cost);
         cut.total += cost;
         cut.largest = std::max(cut.largest, cost);
+        cut.largest_rows = std::max(cut.largest_rows, item.num_rows);
       }
   }
   return cut;
@@ -154,7 +156,7 @@ AttentionPlan plan_attention(const AttentionPlanArgs& args) {
     const bool plenty = cut.largest * 4 * args.num_threads <= cut.total;
     if (plenty || args.num_threads == 1 || cut.total < kWorthWaking)
       return dearest_first(std::move(cut), args.num_threads);
-    if (max_rows == kSplitRows) return Splitter(args, std::move(cut)).split();
+    if (cut.largest_rows <= kSplitRows) return Splitter(args, std::move(cut)).split();
   }
 }
 

@@ -95,6 +95,22 @@ PG_INLINE void apply_scales(const TileQuery& t,
   }
 }
 
+// Scores of NZ pages to memory; complete ones (of all scale groups) count for the maxima.
+template <int MR, int NZ>
+PG_INLINE void store_scores(
+    const Lanes (&s)[MR][NZ], int page, bool complete, float* S, float* best) {
+#pragma GCC unroll 12
+  for (int r = 0; r < MR; r++) {
+    Lanes m = load(best + 16 * r);
+#pragma GCC unroll 8
+    for (int z = 0; z < NZ; z++) {
+      store(S + r * kChunkTokens + kPageTokens * (page + z), s[r][z]);
+      m = max(m, s[r][z]);
+    }
+    if (complete) store(best + 16 * r, m);
+  }
+}
+
 // Where a wide tile fetches from while it computes: step `slot` of a chunk takes half a page (K or
 // V of one page of the next chunk), a line with each unit that it reads.
 struct FetchAhead {
@@ -153,16 +169,7 @@ void scores(const TileQuery& t, const AttentionChunk& c, float* S, float* best) 
         }
       }
       apply_scales<MR, NZ>(t, c, i, g, S, s);
-#pragma GCC unroll 12
-      for (int r = 0; r < MR; r++) {
-        Lanes m = load(best + 16 * r);
-#pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++) {
-          store(S + r * kChunkTokens + kPageTokens * (i + z), s[r][z]);
-          m = max(m, s[r][z]);
-        }
-        if (g == groups - 1) store(best + 16 * r, m);
-      }
+      store_scores<MR, NZ>(s, i, g == groups - 1, S, best);
     }
   }
 }
