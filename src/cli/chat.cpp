@@ -19,6 +19,7 @@ struct Flags {
 void chat(Flags& flags) {
   interrupt_flag();
   const auto deployment = load(flags.model, flags.settings, nullptr);
+  (void)deployment->chat_template();  // a model without one is refused before the first question
   fill_defaults(flags.sampling.params, flags.sampling.given, deployment->generation_defaults());
   ChatOptions options;
   options.request.sampling = flags.sampling.params;

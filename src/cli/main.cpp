@@ -49,6 +49,18 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+// CLI11 says of an unknown command only that one is required.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[1]) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  throw pagoda::Error(
+      "usage.unknown_command", "there is no command \"{}\"; commands: {}", argv[1], known);
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error, bool is_json) {
   if (error.get_exit_code() == 0) {  // --help, --version
     const int status = app.exit(error);
@@ -72,6 +84,7 @@ int main(int argc, char** argv) {
   for (const auto& command : kCommands) command.add(app, status);
   const bool is_json = wants_json(argc, argv);
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error, is_json);

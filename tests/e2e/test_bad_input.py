@@ -47,7 +47,7 @@ def test_json_errors_are_json(tmp_path):
     (("run", "m", "x", "--temperature", "hot"), "--temperature"),
     (("run", "m", "x", "--temperature", "-1"), "--temperature"),
     (("run", "m", "x", "--top-p", "1.1"), "--top-p"),
-    (("run", "m", "x", "--ctx-size", "abc"), "--ctx-size"),
+    (("run", "m", "x", "--ctx-size", "abc"), "--max-model-len"),
     (("run", "m", "x", "--kv-cache-dtype", "int3"), "--kv-cache-dtype"),
     (("run", "m", "x", "--kv-cache-memory-bytes", "4 potatoes"), "--kv-cache-memory-bytes"),
     (("run", "m", "x", "-n", "0"), "max-tokens"),
@@ -85,9 +85,12 @@ def test_an_empty_raw_prompt(model):
 
 
 def test_bytes_that_are_no_utf8(model):
-    result = pagoda("run", model, "--json", "--temperature", 0, "-n", 4, stdin=b"caf\xe9 \xff\xfe\x00 end")
+    text = b"caf\xe9 \xff\xfe\x00 end"
+    result = pagoda("run", model, "--json", "--raw", "--temperature", 0, "-n", 4, stdin=text)
     assert result.status == 0, result.err
     result.json
+    if model == "smollm2-135m":  # a chat message is JSON text, and says so
+        refused(pagoda("run", model, stdin=text), 2, "template.input")
 
 
 def test_kv_memory_that_cannot_be_had(model):
@@ -111,4 +114,10 @@ def test_ids_outside_the_vocabulary(model):
 
 def test_a_file_that_cannot_be_read(model):
     refused(pagoda("perplexity", model, "/no/such/text"), 2, "usage.file")
-    refused(pagoda("template", model, "--messages", "/no/such/json"), 2, "usage.file")
+    if model == "smollm2-135m":
+        refused(pagoda("template", model, "--messages", "/no/such/json"), 2, "usage.file")
+
+
+def test_a_model_without_a_template_does_not_chat():
+    refused(pagoda("chat", "gemma-3-270m", stdin=b"Hello\n"), 3, "template.missing")
+    refused(pagoda("run", "gemma-3-270m", "--system", "Be brief.", "x"), 3, "template.missing")

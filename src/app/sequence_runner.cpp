@@ -1,0 +1,78 @@
+#include "app/sequence_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace pagoda {
+
+SequenceRunner::SequenceRunner(Deployment& deployment, int32_t max_length)
+    : deployment_(deployment),
+      layout_(deployment.plan().kv_layout),
+      max_length_(max_length),
+      max_blocks_(int32_t(ceil_div(max_length, layout_.block_size))),
+      logits_(int64_t{deployment.plan().limits.max_logit_rows} * deployment.config().vocab_size) {
+  // No window is given up while the sequence runs: every group has blocks for all of it.
+  const auto num_groups = int32_t(layout_.groups.size());
+  if (int64_t{max_blocks_} * num_groups > deployment.plan().num_blocks)
+    throw Error(
+        "kv.capacity_exceeded",
+        "scoring {} tokens needs {} KV blocks and there are {}; raise --kv-cache-memory-bytes",
+        max_length,
+        int64_t{max_blocks_} * num_groups,
+        deployment.plan().num_blocks);
+  for (int32_t group = 0; group < num_groups; group++) {
+    tables_.emplace_back(max_blocks_);
+    std::iota(tables_.back().begin(), tables_.back().end(), group * max_blocks_);
+  }
+  reset();
+}
+
+void SequenceRunner::reset() {
+  std::vector<int32_t> all(max_blocks_ * tables_.size());
+  std::iota(all.begin(), all.end(), 0);
+  deployment_.kv_storage().run(all, {});
+  length_ = 0;
+}
+
+void SequenceRunner::append(std::span<const int32_t> tokens) {
+  const auto T = int32_t(tokens.size());
+  PG_CHECK(T >= 1 && T <= max_step() && length_ + T <= max_length_, "{} after {}", T, length_);
+  const int32_t S = layout_.block_size;
+  std::vector<int32_t> positions(T);
+  std::iota(positions.begin(), positions.end(), length_);
+  length_ += T;
+  const std::vector<int32_t> cu_q_lens = {0, T}, kv_lens = {length_};
+  std::vector<std::vector<int32_t>> slots;
+  for (const std::vector<int32_t>& table : tables_) {
+    std::vector<int32_t>& slot = slots.emplace_back(T);
+    for (int32_t t = 0; t < T; t++) slot[t] = table[positions[t] / S] * S + positions[t] % S;
+  }
+  std::vector<GroupBatch> groups;
+  for (size_t i = 0; i < tables_.size(); i++)
+    groups.push_back({slots[i], {cu_q_lens, kv_lens, tables_[i], max_blocks_, cu_q_lens, kv_lens}});
+  deployment_.model().forward({.token_ids = tokens,
+                               .positions = positions,
+                               .groups = groups,
+                               .group_of_layer = layout_.group_of_layer},
+                              deployment_.kv_storage().layers());
+}
+
+std::span<const float> SequenceRunner::logits(std::span<const int32_t> rows) {
+  const auto R = int64_t(rows.size()), V = int64_t{deployment_.config().vocab_size};
+  deployment_.model().logits(
+      rows, TensorView(reinterpret_cast<std::byte*>(logits_.data()), DType::f32, {R, V}));
+  return std::span(logits_).first(R * V);
+}
+
+double negative_log_likelihood(std::span<const float> logits, int32_t token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(double(x) - largest);
+  return std::log(sum) + largest - logits[token];
+}
+
+}  // namespace pagoda
