@@ -36,6 +36,7 @@ std::unique_ptr<Deployment> deploy(const std::string& file, int32_t length) {
   EngineSettings settings;
   settings.max_model_len = length;
   settings.max_num_seqs = 16;
+  settings.kv_cache_dtype = "f16";  // as the reference's
   return std::make_unique<Deployment>(open_model(path), settings, nullptr);
 }
 

@@ -49,7 +49,20 @@ class Backend {
   // Bytes of pack's result: a pure function of dtype and shape, which the memory plan asks. Throws
   // Error{"model.unsupported_type"} for a dtype that cannot be multiplied, naming it.
   virtual int64_t packed_bytes(DType dtype, int64_t rows, int64_t cols) const = 0;
-  virtual Weight pack(ConstTensorView checkpoint_tensor) = 0;  // host, [rows, cols]
+  // A matrix's memory, and its rows packed into it: all at once, or in slices (so that the source's
+  // pages can be dropped in between) that begin at multiples of kPackRows.
+  static constexpr int64_t kPackRows = 16;
+  Weight allocate_weight(DType dtype, int64_t rows, int64_t cols) {
+    Weight weight{.dtype = dtype, .rows = rows, .cols = cols, .data = {}};
+    weight.data = allocator().allocate(packed_bytes(dtype, rows, cols), MemoryTag::weights);
+    return weight;
+  }
+  virtual void pack_rows(Weight& weight, int64_t first_row, ConstTensorView host_rows) = 0;
+  Weight pack(ConstTensorView host_tensor) {
+    Weight weight = allocate_weight(host_tensor.dtype(), host_tensor.rows(), host_tensor.cols());
+    pack_rows(weight, 0, host_tensor);
+    return weight;
+  }
   // Scratch memory for operations up to `shape`; reserve takes it, once, before the first
   // operation.
   virtual int64_t workspace_bytes(const WorkspaceShape& shape) const = 0;

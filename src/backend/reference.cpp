@@ -32,14 +32,11 @@ class ReferenceBackend final : public Backend {
     PG_CHECK(cols % info(dtype).block_elements == 0, "{} columns of {}", cols, pagoda::name(dtype));
     return rows * bytes_of(dtype, cols);
   }
-  Weight pack(ConstTensorView tensor) override {
-    PG_CHECK(tensor.contiguous(), "row bytes {}", tensor.row_bytes());
-    Weight weight{
-        .dtype = tensor.dtype(), .rows = tensor.rows(), .cols = tensor.cols(), .data = {}};
-    weight.data = allocator_.allocate(packed_bytes(weight.dtype, weight.rows, weight.cols),
-                                      MemoryTag::weights);
-    std::memcpy(weight.data.data(), tensor.data(), weight.data.size());
-    return weight;
+  void pack_rows(Weight& weight, int64_t first_row, ConstTensorView rows) override {
+    PG_CHECK(rows.contiguous(), "row bytes {}", rows.row_bytes());
+    std::memcpy(weight.data.data() + first_row * bytes_of(weight.dtype, weight.cols),
+                rows.data(),
+                rows.num_bytes());
   }
   int64_t workspace_bytes(const WorkspaceShape&) const override { return 0; }
   void reserve_workspace(const WorkspaceShape&) override {}

@@ -32,12 +32,12 @@ class MappedCheckpoint final : public Checkpoint {
     return &parts_.tensors[*it];
   }
 
-  void drop_pages(const CheckpointTensor& tensor) const override {
+  void drop_pages(const CheckpointTensor& tensor, int64_t offset, int64_t count) const override {
     const std::byte* data = tensor.view.data();
     for (const auto& file : parts_.files) {
       const auto bytes = file->bytes();
       if (data >= bytes.data() && data < bytes.data() + bytes.size())
-        file->drop_pages(data - bytes.data(), tensor.view.num_bytes());
+        file->drop_pages(data - bytes.data() + offset, count);
     }
   }
 

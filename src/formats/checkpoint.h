@@ -38,8 +38,8 @@ class Checkpoint {
   virtual const CheckpointTensor* find(std::string_view name) const = 0;  // nullptr: no such tensor
   // Throws Error{"model.missing_tensor"} naming it.
   const CheckpointTensor& tensor(std::string_view name) const;
-  // The tensor's bytes have been packed: the system may drop its pages.
-  virtual void drop_pages(const CheckpointTensor& tensor) const = 0;
+  // These bytes of the tensor have been packed: the system may drop their pages.
+  virtual void drop_pages(const CheckpointTensor& tensor, int64_t offset, int64_t bytes) const = 0;
   virtual int64_t file_bytes() const = 0;
 };
 

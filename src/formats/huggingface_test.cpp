@@ -105,7 +105,7 @@ TEST(HuggingFace, shards_are_found_through_the_index) {
   ASSERT_EQ(model->tensors().size(), 2u);
   EXPECT_EQ(model->tensor("b").view.as<float>()[1], 6);
   EXPECT_GT(model->file_bytes(), 16);
-  model->drop_pages(model->tensor("a"));
+  model->drop_pages(model->tensor("a"), 0, model->tensor("a").view.num_bytes());
   EXPECT_EQ(model->tensor("a").view.as<float>()[0], 1);
 }
 

@@ -22,7 +22,7 @@ class MemoryBackend final : public Backend {
   }
   void synchronize() override {}
   int64_t packed_bytes(DType, int64_t, int64_t) const override { return 0; }
-  Weight pack(ConstTensorView) override { return {}; }
+  void pack_rows(Weight&, int64_t, ConstTensorView) override {}
   int64_t workspace_bytes(const WorkspaceShape&) const override { return 0; }
   void reserve_workspace(const WorkspaceShape&) override {}
   void embed(const EmbedArgs&) override {}

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
+#include "base/checked.h"
 #include "base/dequantise.h"
 #include "base/error.h"
 #include "model/weight_slots.h"
@@ -55,6 +57,9 @@ const CheckpointTensor& vector_in(const Checkpoint& checkpoint,
   return tensor;
 }
 
+// What is packed before the file's pages are dropped: how much of it may be resident at a time.
+constexpr int64_t kSliceBytes = int64_t{8} << 20;
+
 class Loader {
  public:
   Loader(const ModelConfig& config,
@@ -95,8 +100,14 @@ class Loader {
  private:
   Weight matrix(const std::string& name, int64_t rows, int64_t cols) {
     const CheckpointTensor& tensor = matrix_in(checkpoint_, name, rows, cols);
-    Weight weight = backend_.pack(tensor.view);
-    finish(tensor);
+    Weight weight = backend_.allocate_weight(tensor.view.dtype(), rows, cols);
+    const int64_t row_bytes = tensor.view.row_bytes();
+    const int64_t slice = round_up(ceil_div(kSliceBytes, row_bytes), Backend::kPackRows);
+    for (int64_t row = 0; row < rows; row += slice) {
+      const ConstTensorView some = tensor.view.slice_rows(row, std::min(slice, rows - row));
+      backend_.pack_rows(weight, row, some);
+      finish(tensor, row * row_bytes, some.num_bytes());
+    }
     return weight;
   }
 
@@ -107,7 +118,7 @@ class Loader {
       const size_t begin = values.size();
       values.resize(begin + size);
       dequantise_row(tensor.view.dtype(), tensor.view.data(), std::span(values).subspan(begin));
-      finish(tensor);
+      finish(tensor, 0, tensor.view.num_bytes());
     }
     return upload(values);
   }
@@ -121,9 +132,10 @@ class Loader {
     return vector;
   }
 
-  void finish(const CheckpointTensor& tensor) {
-    checkpoint_.drop_pages(tensor);
-    done_ += tensor.view.num_bytes();
+  // These bytes are packed: the file's pages need not stay.
+  void finish(const CheckpointTensor& tensor, int64_t offset, int64_t bytes) {
+    checkpoint_.drop_pages(tensor, offset, bytes);
+    done_ += bytes;
     if (progress_) progress_(done_, total_);
   }
 

@@ -35,7 +35,9 @@ class CpuBackend final : public Backend {
   int64_t packed_bytes(DType dtype, int64_t rows, int64_t cols) const override {
     return cpu::packed_bytes(dtype, rows, cols);
   }
-  Weight pack(ConstTensorView tensor) override { return cpu::pack(context_, tensor); }
+  void pack_rows(Weight& weight, int64_t first_row, ConstTensorView rows) override {
+    cpu::pack_rows(context_, weight, first_row, rows);
+  }
 
   // Operations run one after the other: the largest need is the need.
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {

@@ -233,20 +233,29 @@ int64_t packed_bytes(DType dtype, int64_t rows, int64_t cols) {
   return ceil_div(rows, kPanelRows) * panel_layout(dtype, cols).panel_bytes;
 }
 
-Weight pack(Context& context, ConstTensorView tensor) {
-  const DType dtype = tensor.dtype();
-  PG_CHECK(tensor.cols() % info(dtype).block_elements == 0, "{} cols", tensor.cols());
-  Weight weight{dtype, tensor.rows(), tensor.cols(), {}};
-  const int64_t bytes = packed_bytes(dtype, tensor.rows(), tensor.cols());
-  weight.data = context.allocator.allocate(bytes, MemoryTag::weights);
-  const PackPanel pack_one = pack_panel(dtype);
-  const int64_t panels = ceil_div(tensor.rows(), kPanelRows);
-  const int64_t panel_bytes = panel_layout(dtype, tensor.cols()).panel_bytes;
+void pack_rows(Context& context, Weight& weight, int64_t first_row, ConstTensorView rows) {
+  PG_CHECK(rows.dtype() == weight.dtype && rows.cols() == weight.cols, "{} columns", rows.cols());
+  PG_CHECK(first_row % kPanelRows == 0 && first_row + rows.rows() <= weight.rows,
+           "{} rows from {} of {}",
+           rows.rows(),
+           first_row,
+           weight.rows);
+  const PackPanel pack_one = pack_panel(weight.dtype);
+  const int64_t panels = ceil_div(rows.rows(), kPanelRows);
+  const int64_t panel_bytes = panel_layout(weight.dtype, weight.cols).panel_bytes;
+  uint8_t* first = weight.data.as<uint8_t>() + first_row / kPanelRows * panel_bytes;
   context.threads.run([&](int thread) {
     const Range mine = share(panels, thread, context.threads.size());
     for (int64_t panel = mine.begin; panel < mine.end; panel++)
-      pack_one(tensor, panel, weight.data.as<uint8_t>() + panel * panel_bytes);
+      pack_one(rows, panel, first + panel * panel_bytes);
   });
+}
+
+Weight pack(Context& context, ConstTensorView tensor) {
+  const int64_t bytes = packed_bytes(tensor.dtype(), tensor.rows(), tensor.cols());
+  Weight weight{tensor.dtype(), tensor.rows(), tensor.cols(), {}};
+  weight.data = context.allocator.allocate(bytes, MemoryTag::weights);
+  pack_rows(context, weight, 0, tensor);
   return weight;
 }
 
