@@ -21,7 +21,8 @@ One file: {model, sha256, vocab_size, reference, num_tokens, agreement, prompts}
 `agreement` sums float32 up over all prompts: mean_kl, mean_kl_top, max_kl, num_steps, wrong, and wrong_above_gap,
 the steps where the references' argmax differs although llama.cpp's gap is above 0.3: there is no one's word for
 these. A step is clear, and an engine's argmax must be the answer, where both gap and margin are above 0.3.
-`float32` is exact to KL 1e-5: llama.cpp says the same of both models when their weights are dequantised first (six prompts).
+`float32` is exact to KL 1e-5: llama.cpp says the same of both models when their weights are dequantised first
+(six prompts).
 
 The estimator, for reference P (llama.cpp) and an engine Q, per step with its stored ids S:
   KL_top = sum_{i in S} p_i (log p_i - log q_i) + p_rest (log p_rest - log q_rest),  *_rest = 1 - sum_{S}
@@ -113,7 +114,8 @@ def render(case, reference, template):
     turns = case.get("turns") or [case["user"]]
     if template is None:
         lines = [f"{('Question', 'Answer')[i % 2]}: {turn}" for i, turn in enumerate(turns)]
-        return "\n\n".join([case["system"]] * ("system" in case) + lines + ["Answer:"]), False
+        system = [case["system"]] if "system" in case else []
+        return "\n\n".join(system + lines + ["Answer:"]), False
     messages = [{"role": "system", "content": case["system"]}] if "system" in case else []
     messages += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(turns)]
     bos = reference.piece(llama.llama_vocab_bos(reference.vocab))
@@ -147,6 +149,7 @@ def answer_record(case, reference, template, second):
     top = np.sort(logits, axis=1)[:, -2:]
     gaps = top[:, 1] - top[:, 0]
     kl = (np.exp(p) * (p - q)).sum(axis=1)
+    estimates = [kl_top(step["ids"], p[i], q[i]) for i, step in enumerate(steps)]
     steps_at = np.arange(len(answer))
     others = q.copy()
     others[steps_at, answer] = -np.inf
@@ -157,8 +160,8 @@ def answer_record(case, reference, template, second):
         "name": case["name"], "kind": case["kind"], "text": text, "prompt_ids": ids, "answer_ids": answer,
         "end": next((i for i, token in enumerate(answer) if reference.is_end(token)), None),
         "gaps": [round(float(gap), 4) for gap in gaps], "steps": steps,
-        "float32": {"kl": float(kl.mean()), "kl_top": float(np.mean([kl_top(s["ids"], p[i], q[i]) for i, s in enumerate(steps)])),
-                    "max_kl": float(kl.max()), "margins": [round(float(m), 4) for m in margins], "wrong": wrong.tolist()},
+        "float32": {"kl": float(kl.mean()), "kl_top": float(np.mean(estimates)), "max_kl": float(kl.max()),
+                    "margins": [round(float(m), 4) for m in margins], "wrong": wrong.tolist()},
     }
 
 
