@@ -77,7 +77,8 @@ void compare(SequenceRunner& runner, const json& prompt, Agreement& agreement) {
       const int32_t row = first + int32_t(step) - begin;
       const std::span<const float> logits = runner.logits(std::span(&row, 1));
       const auto best = int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
-      const double gap = prompt["gaps"][step];
+      const double gap = std::min(prompt["gaps"][step].get<double>(),
+                                  prompt["float32"]["margins"][step].get<double>());
       if (gap > kClearGap && best != prompt["steps"][step]["ids"][0])
         agreement.wrong_above_gap.push_back(
             fmt::format("{} step {} gap {}", std::string(prompt["name"]), step, gap));
