@@ -30,6 +30,11 @@ AttentionScratch take_thread_scratch(Scratch& scratch, int64_t dim, int64_t naiv
   return s;
 }
 
+// Scores of a row, in whole pages.
+int64_t naive_floats(int64_t keys) {
+  return round_up(keys, kPageTokens);
+}
+
 int64_t thread_scratch_bytes(int64_t dim, int64_t naive_keys) {
   const int64_t parts[] = {kMaxItemRows * dim * 4,
                            kMaxItemRows * dim * 4,
@@ -152,8 +157,8 @@ void run_merges(Context& context, const AttentionJob& job, const AttentionPlan& 
 }  // namespace
 
 int64_t attention_scratch_bytes(const WorkspaceShape& shape, int num_threads) {
-  const int64_t dim = shape.head_dim, keys = round_up(shape.max_context, kPageTokens);
-  return num_threads * thread_scratch_bytes(dim, keys + kPageTokens) +
+  const int64_t dim = shape.head_dim;
+  return num_threads * thread_scratch_bytes(dim, naive_floats(shape.max_context)) +
          Scratch::bytes_for(max_partial_floats(shape.max_context, dim, num_threads) * 4);
 }
 
@@ -175,13 +180,12 @@ void attention(Context& context, const AttentionArgs& args) {
 
   Scratch scratch(context);
   const AttentionJob job = resolve(args, scratch.take<float>(plan.partial_floats));
-  const int64_t thread_bytes = thread_scratch_bytes(dim, longest ? longest + 2 * kPageTokens : 0);
+  const int64_t thread_bytes = thread_scratch_bytes(dim, naive_floats(longest));
   std::byte* memory = scratch.take<std::byte>(plan.num_threads * thread_bytes);
   run_items(
       context.threads, plan, [&](const AttentionItem& item, const AttentionItem* next, int thread) {
         Scratch own(memory + thread * thread_bytes, thread_bytes);
-        const AttentionScratch s =
-            take_thread_scratch(own, dim, longest ? longest + 2 * kPageTokens : 0);
+        const AttentionScratch s = take_thread_scratch(own, dim, naive_floats(longest));
         if (naive)
           context.kernels.attention.naive(job, item, s);
         else

@@ -131,6 +131,18 @@ TEST(Attention, naive_equals_float64) {
       }
 }
 
+TEST(Attention, needs_no_more_scratch_than_the_longest_context_was_reserved_for) {
+  for (AttentionAlgorithm algorithm : {AttentionAlgorithm::naive, AttentionAlgorithm::flash})
+    for (int threads : {1, 2, 5})
+      for (int32_t length : {512, 513}) {
+        AttentionFixture f(
+            detected_isa(), threads, {.kv_heads = 1, .algorithm = algorithm}, {length});
+        f.store(0);
+        f.attend({{0, length - 1, length}});
+        EXPECT_LT(f.error(0, length - 1, 0), tolerance(detected_isa(), f.shape.dtype));
+      }
+}
+
 TEST(Attention, gives_the_log_sum_exp_of_each_row) {
   for (IsaLevel level : kernel_levels())
     for (bool has_sinks : {false, true}) {
