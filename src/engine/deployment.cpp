@@ -6,22 +6,12 @@
 #include "base/error.h"
 #include "engine/batch_builder.h"
 #include "engine/model_executor.h"
-#include "text/detokenizer.h"
+#include "engine/text_stream.h"
 
 namespace pagoda {
 namespace {
 
 constexpr int32_t kMaxLogprobs = 20;
-
-class DetokenizerStream final : public TextStream {
- public:
-  explicit DetokenizerStream(const Tokenizer& tokenizer) : detokenizer_(tokenizer) {}
-  void append(int32_t token, std::string& text) override { text += detokenizer_.push(token); }
-  void finish(std::string&) override { detokenizer_.finish(); }
-
- private:
-  Detokenizer detokenizer_;
-};
 
 GenerationDefaults generation_defaults_in(const Metadata& m) {
   GenerationDefaults defaults;
@@ -87,9 +77,7 @@ Deployment::Deployment(ModelSource source, const EngineSettings& settings, const
   if (tokenizer_ != nullptr) {
     const auto ends = tokenizer_->end_of_generation();
     options.eos_ids.assign(ends.begin(), ends.end());
-    options.make_text = [this](const Request&) {
-      return std::make_unique<DetokenizerStream>(*tokenizer_);
-    };
+    options.make_text = text_streams(*tokenizer_);
   }
   const bool caches_prefixes = settings.enable_prefix_caching && !settings.no_kv_cache;
   const KvCacheOptions kv = KvCacheOptions::of(plan_.kv_layout, plan_.num_blocks, caches_prefixes);
