@@ -6,107 +6,24 @@
 // blocks in random order. Fractions are left out on a busy machine unless --anyway. With one thread
 // CPU time is what counts, so that a busy machine disturbs less.
 //   attention_cpu_bench [--anyway] [--threads N] [prefill|decode|short|store …]
-#include <immintrin.h>
-#include <time.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine_limits.h"
 #include "base/threads.h"
 
 namespace {
 
 using namespace pagoda;  // NOLINT: a program's main file
 using cpu::IsaLevel;
-
-double cpu_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The shortest of repeated runs within about a third of a second.
-double best_time(const std::function<void()>& work, int num_threads) {
-  const auto clock = num_threads == 1 ? cpu_seconds : seconds;
-  double best = 1e9;
-  const double until = seconds() + 0.35;
-  for (int i = 0; i < 3 || seconds() < until; i++) {
-    const double begin = clock();
-    work();
-    best = std::min(best, clock() - begin);
-  }
-  return best;
-}
-
-double read_bandwidth(ThreadPool& pool) {
-  constexpr int64_t kBytes = int64_t{256} << 20;
-  HostAllocator allocator;
-  Buffer data = allocator.allocate(kBytes, MemoryTag::workspace);
-  std::memset(data.data(), 1, kBytes);
-  std::vector<int64_t> sums(pool.size() * 8);
-  auto read = [&](int thread) {
-    const auto* begin = data.as<const __m128i>() + kBytes / 16 * thread / pool.size();
-    const auto* end = data.as<const __m128i>() + kBytes / 16 * (thread + 1) / pool.size();
-    __m128i sum[8] = {};
-    for (const auto* p = begin; p + 8 <= end; p += 8)
-      for (int i = 0; i < 8; i++) sum[i] = _mm_xor_si128(sum[i], _mm_load_si128(p + i));
-    for (int i = 1; i < 8; i++) sum[0] = _mm_xor_si128(sum[0], sum[i]);
-    sums[thread * 8] = _mm_cvtsi128_si64(sum[0]);
-  };
-  return kBytes / best_time([&] { pool.run(read); }, pool.size());
-}
-
-constexpr int64_t kPeakSteps = 2'000'000;
-
-// Twelve independent sums a step: more than latency times throughput.
-#define CLOBBERED \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
-void spin_bf16() {
-  for (int64_t i = 0; i < kPeakSteps; i++)
-    asm volatile(
-        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
-        "vdpbf16ps %%zmm30, %%zmm31, %%zmm\\sum\n"
-        ".endr" ::
-            : CLOBBERED);
-}
-void spin_zmm() {
-  for (int64_t i = 0; i < kPeakSteps; i++)
-    asm volatile(
-        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
-        "vfmadd231ps %%zmm30, %%zmm31, %%zmm\\sum\n"
-        ".endr" ::
-            : CLOBBERED);
-}
-void spin_ymm() {
-  for (int64_t i = 0; i < kPeakSteps; i++)
-    asm volatile(
-        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
-        "vfmadd231ps %%ymm14, %%ymm15, %%ymm\\sum\n"
-        ".endr" ::
-            : CLOBBERED);
-}
-
-// FLOP/s of the instruction that attention over this KV dtype multiplies with.
-double peak(IsaLevel isa, KvDType dtype, ThreadPool& pool) {
-  const bool bf16 = isa == IsaLevel::v4_bf16 && dtype != KvDType::f32 && dtype != KvDType::f16;
-  const auto spin = bf16 ? spin_bf16 : isa >= IsaLevel::v4 ? spin_zmm : spin_ymm;
-  const double flops = (bf16 ? 64. : isa >= IsaLevel::v4 ? 32. : 16.) * 12 * kPeakSteps;
-  return pool.size() * flops / best_time([&] { pool.run([&](int) { spin(); }); }, pool.size());
-}
 
 struct Shape {
   const char* name;
@@ -203,16 +120,14 @@ constexpr KvDType kDTypes[] = {
     KvDType::bf16, KvDType::f16, KvDType::f32, KvDType::int8, KvDType::int4};
 
 struct Machine {
-  IsaLevel isa;
   ThreadPool& pool;
   Backend& backend;
   bool print_fractions;
-  double bandwidth;  // bytes/s
-  double peak_dots;  // FLOP/s over bf16, int8 and int4 caches
-  double peak_fma;   // over f32 and f16 ones
+  cpu::MachineLimits limits;
 
   double peak_for(KvDType dtype) const {
-    return dtype == KvDType::f32 || dtype == KvDType::f16 ? peak_fma : peak_dots;
+    return dtype == KvDType::f32 || dtype == KvDType::f16 ? limits.f32_ops_per_s
+                                                          : limits.bf16_ops_per_s;
   }
 };
 
@@ -231,7 +146,7 @@ void prefill(const Machine& m) {
         for (int32_t i = 0; i < kTokens; i++)
           pairs += shape.window ? std::min(depth + i + 1, shape.window) : depth + i + 1;
         const double flops = 4 * pairs * shape.dim * shape.kv_heads * shape.group;
-        const double time = best_time([&] { cache.attend(kTokens); }, m.pool.size());
+        const double time = cpu::shortest_time([&] { cache.attend(kTokens); }, m.pool.size());
         fmt::print("prefill 512  {:20} {:5} depth {:5}: {:8.3f} ms {:6.1f} GFLOP/s{}\n",
                    shape.name,
                    name(dtype),
@@ -251,7 +166,7 @@ void decode(const Machine& m) {
       const int64_t bytes = Cache(m.backend, shape, dtype, kKeys, 1).layer_bytes();
       const int64_t copies = ceil_div(int64_t{128} << 20, bytes);
       Cache cache(m.backend, shape, dtype, kKeys, copies);
-      const double time = best_time([&] { cache.attend(1); }, m.pool.size());
+      const double time = cpu::shortest_time([&] { cache.attend(1); }, m.pool.size());
       const double rate = static_cast<double>(bytes * copies) / time;
       fmt::print("decode  {:20} {:5} keys {}: {:7.1f} us a layer {:6.1f} GB/s{}\n",
                  shape.name,
@@ -259,7 +174,7 @@ void decode(const Machine& m) {
                  kKeys,
                  time / copies * 1e6,
                  rate / 1e9,
-                 fraction(m, rate / m.bandwidth));
+                 fraction(m, rate / m.limits.read_bytes_per_s));
       std::fflush(stdout);
     }
 }
@@ -269,7 +184,7 @@ void short_context(const Machine& m) {
   for (const Shape& shape : kShapes)
     for (int32_t keys : {1, 32, 128, 512}) {
       Cache cache(m.backend, shape, KvDType::bf16, keys, 30);
-      const double time = best_time([&] { cache.attend(1); }, m.pool.size());
+      const double time = cpu::shortest_time([&] { cache.attend(1); }, m.pool.size());
       fmt::print("decode  {:20} bf16  keys {:4}: {:7.2f} us a layer, from cache\n",
                  shape.name,
                  keys,
@@ -284,15 +199,10 @@ void store(const Machine& m) {
     for (KvDType dtype : kDTypes) {
       if (shape.window) continue;
       Cache cache(m.backend, shape, dtype, kTokens, 1);
-      const double time = best_time([&] { cache.store(kTokens); }, m.pool.size());
+      const double time = cpu::shortest_time([&] { cache.store(kTokens); }, m.pool.size());
       fmt::print(
           "store 512  {:20} {:5}: {:8.3f} ms a layer\n", shape.name, name(dtype), time * 1e3);
     }
-}
-
-double load_average() {
-  double load = 0;
-  return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
 }  // namespace
@@ -310,8 +220,9 @@ int main(int argc, char** argv) {
     else
       parts.push_back(word);
   }
-  const bool busy = load_average() > 0.3;
-  if (busy && !anyway) fmt::print("load {:.1f}: fractions left out (--anyway)\n", load_average());
+  const bool busy = cpu::load_average() > cpu::kIdleLoad;
+  if (busy && !anyway)
+    fmt::print("load {:.1f}: fractions left out (--anyway)\n", cpu::load_average());
   ThreadPool pool(num_threads > 0 ? num_threads : default_num_threads());
   const IsaLevel isa = cpu::chosen_isa();
   const auto backend = cpu::make_cpu_backend({.num_threads = pool.size(), .isa = isa});
@@ -321,18 +232,12 @@ int main(int argc, char** argv) {
                               .num_heads = 32,
                               .kv_heads = 8,
                               .head_dim = 256});
-  const Machine machine{isa,
-                        pool,
-                        *backend,
-                        anyway || !busy,
-                        read_bandwidth(pool),
-                        peak(isa, KvDType::bf16, pool),
-                        peak(isa, KvDType::f32, pool)};
+  const Machine machine{pool, *backend, anyway || !busy, cpu::measure_machine_limits(pool, isa)};
   fmt::print("{}: peak {:.0f} GFLOP/s over bf16, {:.0f} over f32; memory {:.1f} GB/s\n",
              backend->name(),
-             machine.peak_dots / 1e9,
-             machine.peak_fma / 1e9,
-             machine.bandwidth / 1e9);
+             machine.limits.bf16_ops_per_s / 1e9,
+             machine.limits.f32_ops_per_s / 1e9,
+             machine.limits.read_bytes_per_s / 1e9);
   const auto wanted = [&](const char* part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };

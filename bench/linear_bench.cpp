@@ -7,19 +7,16 @@
 // --anyway.
 // With one thread CPU time is what counts, so that a busy machine disturbs less.
 //   linear_bench [--anyway] [--threads N] [type …]
-#include <immintrin.h>
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine_limits.h"
 #include "base/threads.h"
 
 namespace {
@@ -27,102 +24,8 @@ namespace {
 using namespace pagoda;  // NOLINT: a program's main file
 using cpu::IsaLevel;
 
-double cpu_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The shortest of repeated runs within about a third of a second.
-double best_time(const std::function<void()>& work, int num_threads) {
-  const auto clock = num_threads == 1 ? cpu_seconds : seconds;
-  double best = 1e9;
-  const double until = seconds() + 0.35;
-  for (int i = 0; i < 3 || seconds() < until; i++) {
-    const double begin = clock();
-    work();
-    best = std::min(best, clock() - begin);
-  }
-  return best;
-}
-
-double read_bandwidth(ThreadPool& pool) {
-  constexpr int64_t kBytes = int64_t{256} << 20;
-  HostAllocator allocator;
-  Buffer data = allocator.allocate(kBytes, MemoryTag::workspace);
-  std::memset(data.data(), 1, kBytes);
-  std::vector<int64_t> sums(pool.size() * 8);
-  const double time = best_time(
-      [&] {
-        pool.run([&](int thread) {
-          const auto* begin = data.as<const __m128i>() + kBytes / 16 * thread / pool.size();
-          const auto* end = data.as<const __m128i>() + kBytes / 16 * (thread + 1) / pool.size();
-          __m128i sum[8] = {};
-          for (const auto* p = begin; p + 8 <= end; p += 8)
-            for (int i = 0; i < 8; i++) sum[i] = _mm_xor_si128(sum[i], _mm_load_si128(p + i));
-          for (int i = 1; i < 8; i++) sum[0] = _mm_xor_si128(sum[0], sum[i]);
-          sums[thread * 8] = _mm_cvtsi128_si64(sum[0]);
-        });
-      },
-      pool.size());
-  return kBytes / time;
-}
-
-constexpr int64_t kPeakSteps = 2'000'000;
-constexpr int kChains = 12;  // independent sums, more than latency times throughput
-
-// kChains dot products a step: vpdpbusd on zmm, or what stands for it on ymm.
-void spin_vnni() {
-  for (int64_t i = 0; i < kPeakSteps; i++)
-    asm volatile(
-        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm\\sum\n"
-        ".endr" ::
-            : "xmm0",
-              "xmm1",
-              "xmm2",
-              "xmm3",
-              "xmm4",
-              "xmm5",
-              "xmm6",
-              "xmm7",
-              "xmm8",
-              "xmm9",
-              "xmm10",
-              "xmm11");
-}
-void spin_avx2() {
-  for (int64_t i = 0; i < kPeakSteps; i++)
-    asm volatile(
-        ".irp sum,0,1,2,3,4,5,6,7,8,9,10,11\n"
-        "vpmaddubsw %%ymm14, %%ymm15, %%ymm12\n"
-        "vpmaddwd %%ymm12, %%ymm14, %%ymm12\n"
-        "vpaddd %%ymm12, %%ymm\\sum, %%ymm\\sum\n"
-        ".endr" ::
-            : "xmm0",
-              "xmm1",
-              "xmm2",
-              "xmm3",
-              "xmm4",
-              "xmm5",
-              "xmm6",
-              "xmm7",
-              "xmm8",
-              "xmm9",
-              "xmm10",
-              "xmm11",
-              "xmm12");
-}
-
-double int8_peak(ThreadPool& pool, IsaLevel isa) {
-  const bool vnni = isa >= IsaLevel::v4_vnni;
-  const double time =
-      best_time([&] { pool.run([&](int) { vnni ? spin_vnni() : spin_avx2(); }); }, pool.size());
-  return 2.0 * (vnni ? 64 : 32) * kChains * kPeakSteps * pool.size() / time;
 }
 
 struct Shape {
@@ -163,7 +66,7 @@ std::vector<std::byte> some_bytes(int64_t count) {
 
 struct Machine {
   int threads;
-  double bandwidth, peak;
+  cpu::MachineLimits limits;
   bool quiet;
 };
 
@@ -189,7 +92,7 @@ void run_shape(Backend& backend, const Machine& machine, const Shape& s) {
     const ConstTensorView rows(
         reinterpret_cast<const std::byte*>(x.data()), DType::f32, {tokens, s.cols});
     size_t next = 0;
-    const double time = best_time(
+    const double time = cpu::shortest_time(
         [&] {
           const Weight* weight = &weights[next++ % weights.size()];
           backend.linear({.x = rows, .weights = std::span(&weight, 1), .out = view});
@@ -197,9 +100,9 @@ void run_shape(Backend& backend, const Machine& machine, const Shape& s) {
         machine.threads);
     const double rate = bytes / time, ops = 2.0 * tokens * s.rows * s.cols / time;
     std::printf("  T %3ld  %9.1f us  %6.1f GB/s", long(tokens), time * 1e6, rate / 1e9);
-    if (machine.quiet) std::printf(" %4.0f %%", 100 * rate / machine.bandwidth);
+    if (machine.quiet) std::printf(" %4.0f %%", 100 * rate / machine.limits.read_bytes_per_s);
     std::printf("  %7.0f Gop/s", ops / 1e9);
-    if (machine.quiet) std::printf(" %4.0f %%", 100 * ops / machine.peak);
+    if (machine.quiet) std::printf(" %4.0f %%", 100 * ops / machine.limits.int8_ops_per_s);
     std::printf("\n");
   }
 }
@@ -218,18 +121,17 @@ int main(int argc, char** argv) {
     else
       types.push_back(argv[i]);
   }
-  double load = 0;
-  const bool known = getloadavg(&load, 1) == 1;
+  const double load = cpu::load_average();
   const IsaLevel isa = cpu::chosen_isa();
   auto backend = cpu::make_cpu_backend({.num_threads = threads, .isa = isa});
   backend->reserve_workspace({.max_tokens = 512, .max_cols = 4096, .max_rows = 1 << 18});
   ThreadPool pool(threads);
   const Machine machine{
-      threads, read_bandwidth(pool), int8_peak(pool, isa), anyway || (known && load < 0.3)};
+      threads, cpu::measure_machine_limits(pool, isa), anyway || load < cpu::kIdleLoad};
   std::printf("%s: reads %.1f GB/s, int8 %.0f Gop/s, load %.1f%s\n",
               backend->name().c_str(),
-              machine.bandwidth / 1e9,
-              machine.peak / 1e9,
+              machine.limits.read_bytes_per_s / 1e9,
+              machine.limits.int8_ops_per_s / 1e9,
               load,
               machine.quiet ? "" : " (busy: no fractions)");
   for (const Shape& s : kShapes)

@@ -27,21 +27,25 @@ void show_progress(int64_t done, int64_t total) {
   if (done == total) std::fputs("\r             \r", stderr);
 }
 
-ModelSource source_of(const std::string& model, const EngineSettings& settings) {
+}  // namespace
+
+ModelSource find_model(const std::string& model, const EngineSettings& settings) {
   if (settings.load_format == LoadFormat::dummy)
     if (auto shape = shape_named(model)) return model_of_shape(std::move(*shape));
   return open_model(resolve_model(model));
 }
 
-}  // namespace
+std::unique_ptr<Deployment> load(ModelSource source, const EngineSettings& settings) {
+  const Deployment::Progress progress =
+      isatty(STDERR_FILENO) ? Deployment::Progress(show_progress) : Deployment::Progress();
+  return std::make_unique<Deployment>(std::move(source), settings, progress);
+}
 
 std::unique_ptr<Deployment> load(const std::string& model,
                                  const EngineSettings& settings,
                                  double* load_s) {
   const auto start = std::chrono::steady_clock::now();
-  const Deployment::Progress progress =
-      isatty(STDERR_FILENO) ? Deployment::Progress(show_progress) : Deployment::Progress();
-  auto deployment = std::make_unique<Deployment>(source_of(model, settings), settings, progress);
+  auto deployment = load(find_model(model, settings), settings);
   if (load_s != nullptr)
     *load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return deployment;

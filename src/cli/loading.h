@@ -10,7 +10,10 @@
 
 namespace pagoda::cli {
 
-// Resolves MODEL (a built-in shape too, for --load-format dummy) and loads it.
+// MODEL (a built-in shape too, for --load-format dummy), not loaded yet.
+ModelSource find_model(const std::string& model, const EngineSettings& settings);
+std::unique_ptr<Deployment> load(ModelSource source, const EngineSettings& settings);
+// Both; `load_s` (may be null) gets the seconds that they took.
 std::unique_ptr<Deployment> load(const std::string& model,
                                  const EngineSettings& settings,
                                  double* load_s);

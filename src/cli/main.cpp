@@ -22,6 +22,7 @@ constexpr struct {
 } kCommands[] = {{add_run},
                  {add_chat},
                  {add_plan},
+                 {add_bench},
                  {add_perplexity},
                  {add_tokenize},
                  {add_detokenize},

@@ -28,8 +28,8 @@ struct GenerationDefaults {
   std::optional<int32_t> top_k;
 };
 
-// A model's chat template with its tokenizer's BOS and EOS. Throws Error{"template.missing"} without
-// a source.
+// A model's chat template with its tokenizer's BOS and EOS. Throws Error{"template.missing"}
+// without a source.
 ChatTemplate make_chat_template(std::optional<std::string_view> source, const Tokenizer& tokenizer);
 
 class Deployment {
@@ -46,6 +46,7 @@ class Deployment {
   const ModelConfig& config() const { return model_->config(); }
   const GenerationDefaults& generation_defaults() const { return defaults_; }
   Engine& engine() { return *engine_; }
+  bool has_tokenizer() const { return tokenizer_ != nullptr; }
   // Throws Error{"tokenizer.missing"} for a shape.
   const Tokenizer& tokenizer() const;
   // Parsed anew: a model with a template that is wrong still answers raw prompts. Throws

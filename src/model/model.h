@@ -29,6 +29,7 @@ class Model {
   Model(Backend& backend, ModelConfig config, ModelWeights weights, const ModelLimits& limits);
 
   const ModelConfig& config() const { return config_; }
+  const ModelWeights& weights() const { return weights_; }
 
   // Runs the layers over the batch's T tokens; layers[l] is where layer l keeps K and V. Returns
   // the normalised hidden rows [T, C], valid until the next call.
