@@ -45,7 +45,7 @@ class RecordingBackend final : public Backend {
   void copy_to_device(std::byte*, const std::byte*, int64_t) override { unused(); }
   void copy_to_host(std::byte*, const std::byte*, int64_t) override { unused(); }
   int64_t packed_bytes(DType, int64_t, int64_t) const override { unused(); }
-  Weight pack(ConstTensorView) override { unused(); }
+  void pack_rows(Weight&, int64_t, ConstTensorView) override { unused(); }
   int64_t workspace_bytes(const WorkspaceShape&) const override { unused(); }
   void reserve_workspace(const WorkspaceShape&) override { unused(); }
   void embed(const EmbedArgs&) override { unused(); }
