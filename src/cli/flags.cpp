@@ -10,6 +10,7 @@
 namespace pagoda::cli {
 namespace {
 
+const char* const kEngineGroup = "Engine";
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda"};
 
 std::string checked_device(const std::string& text) {
@@ -19,6 +20,49 @@ std::string checked_device(const std::string& text) {
       text.find_first_not_of("0123456789", 5) == std::string::npos)
     return "";
   return "expected auto, cpu, cuda or cuda:N, found " + text;
+}
+
+// How much of what is kept, and in which form.
+void add_memory_flags(CLI::App& command, EngineSettings& s) {
+  std::vector<std::string> dtypes(kKvDTypeNames.begin(), kKvDTypeNames.end());
+  dtypes.emplace_back("auto");
+  command
+      .add_option("--max-model-len,--context,--ctx-size",
+                  s.max_model_len,
+                  "tokens of one sequence, prompt and answer [the model's, at most 8192]")
+      ->check(CLI::Range(1, 1 << 27))
+      ->group(kEngineGroup);
+  command
+      .add_option(
+          "--kv-cache-dtype", s.kv_cache_dtype, "auto, f32, f16, bf16, int8, int4 or fp8 [auto]")
+      ->check(CLI::IsMember(dtypes))
+      ->group(kEngineGroup);
+  command
+      .add_option_function<std::string>(
+          "--kv-cache-memory-bytes",
+          [&s](const std::string& text) {
+            try {
+              s.kv_cache_memory_bytes = parse_bytes(text);
+            } catch (const Error& e) {
+              throw CLI::ValidationError("--kv-cache-memory-bytes", e.message());
+            }
+          },
+          "memory of the KV cache, such as 4GiB [what the sequences need]")
+      ->group(kEngineGroup);
+  command
+      .add_option("--block-size", s.block_size, "tokens in a KV block, a multiple of 16 [by dtype]")
+      ->check(CLI::Range(16, 1024))
+      ->transform(CLI::Validator(
+          [](std::string& text) { return text == "auto" ? (text = "0", "") : ""; }, "", ""))
+      ->group(kEngineGroup);
+  command.add_option("--max-num-seqs,--sequences", s.max_num_seqs, "sequences that run at once")
+      ->check(CLI::Range(1, 65536))
+      ->group(kEngineGroup);
+  command
+      .add_option(
+          "--max-num-batched-tokens", s.max_num_batched_tokens, "token budget of a step [512]")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(kEngineGroup);
 }
 
 }  // namespace
@@ -46,73 +90,34 @@ void add_json_flag(CLI::App& command, Output& output) {
 }
 
 void add_engine_flags(CLI::App& command, EngineSettings& s) {
-  const char* group = "Engine";
-  std::vector<std::string> dtypes(kKvDTypeNames.begin(), kKvDTypeNames.end());
-  dtypes.emplace_back("auto");
   command.add_option("--device", s.device, "auto, cpu, cuda or cuda:N [auto]")
       ->check(CLI::Validator(checked_device, "DEVICE"))
-      ->group(group);
+      ->group(kEngineGroup);
   command
       .add_option("--threads", s.threads, "CPU threads [physical cores within affinity and quota]")
       ->check(CLI::Range(1, 4096))
-      ->group(group);
-  command
-      .add_option("--max-model-len,--context,--ctx-size",
-                  s.max_model_len,
-                  "tokens of one sequence, prompt and answer [the model's, at most 8192]")
-      ->check(CLI::Range(1, 1 << 27))
-      ->group(group);
-  command
-      .add_option(
-          "--kv-cache-dtype", s.kv_cache_dtype, "auto, f32, f16, bf16, int8, int4 or fp8 [auto]")
-      ->check(CLI::IsMember(dtypes))
-      ->group(group);
-  command
-      .add_option_function<std::string>(
-          "--kv-cache-memory-bytes",
-          [&s](const std::string& text) {
-            try {
-              s.kv_cache_memory_bytes = parse_bytes(text);
-            } catch (const Error& e) {
-              throw CLI::ValidationError("--kv-cache-memory-bytes", e.message());
-            }
-          },
-          "memory of the KV cache, such as 4GiB [what the sequences need]")
-      ->group(group);
-  command
-      .add_option("--block-size", s.block_size, "tokens in a KV block, a multiple of 16 [by dtype]")
-      ->check(CLI::Range(16, 1024))
-      ->transform(CLI::Validator(
-          [](std::string& text) { return text == "auto" ? (text = "0", "") : ""; }, "", ""))
-      ->group(group);
-  command.add_option("--max-num-seqs,--sequences", s.max_num_seqs, "sequences that run at once")
-      ->check(CLI::Range(1, 65536))
-      ->group(group);
-  command
-      .add_option(
-          "--max-num-batched-tokens", s.max_num_batched_tokens, "token budget of a step [512]")
-      ->check(CLI::Range(1, 1 << 20))
-      ->group(group);
+      ->group(kEngineGroup);
+  add_memory_flags(command, s);
   command
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
                 s.enable_prefix_caching,
                 "reuse the KV of equal prompt starts [on]")
-      ->group(group);
+      ->group(kEngineGroup);
   command.add_option("--load-format", s.load_format, "auto, or dummy: random weights [auto]")
       ->transform(CLI::CheckedTransformer(std::map<std::string, LoadFormat>{
           {"auto", LoadFormat::automatic}, {"dummy", LoadFormat::dummy}}))
-      ->group(group);
+      ->group(kEngineGroup);
   command
       .add_option(
           "--attention", s.attention, "flash, or naive: the plain way, for comparison [flash]")
       ->transform(CLI::CheckedTransformer(std::map<std::string, AttentionAlgorithm>{
           {"flash", AttentionAlgorithm::flash}, {"naive", AttentionAlgorithm::naive}}))
-      ->group(group);
+      ->group(kEngineGroup);
   command
       .add_flag("--no-kv-cache",
                 s.no_kv_cache,
                 "compute the whole prefix again for each token, to see what the cache saves")
-      ->group(group);
+      ->group(kEngineGroup);
 }
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& f) {

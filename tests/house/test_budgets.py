@@ -17,7 +17,10 @@ def files(*suffixes: str) -> list[Path]:
 
 
 def is_kernel(path: Path) -> bool:
-    return path.suffix in {".cu", ".cuh"} or "kernels" in path.parts or path.name == "model.cpp"
+    """Device code, code in vector instructions or over their wrapper, and the forward pass."""
+    if path.suffix in {".cu", ".cuh"} or path.name == "model.cpp":
+        return True
+    return re.search(r'#include (<immintrin.h>|"backend/cpu/(vec|lanes|linear_tile).h")', path.read_text()) is not None
 
 
 def test_files_are_short():
@@ -39,9 +42,12 @@ def function_lengths(text: str) -> list[tuple[int, int]]:
         if body.endswith("{") and re.search(r"[)\w] (const |noexcept |override |final )*\{$|\) \{$", body):
             if not re.match(r"(namespace|struct|class|enum|union|extern|if|for|while|switch|else|do|try|case|\})\b", body):
                 open_at[indent] = number
-        elif body.startswith("}") and indent in open_at:
-            start = open_at.pop(indent)
-            lengths.append((start, number - start + 1))
+        elif body.startswith("}"):
+            if indent in open_at:
+                start = open_at.pop(indent)
+                lengths.append((start, number - start + 1))
+            # What began further in has ended: a constructor's body begins behind its initialisers.
+            open_at = {column: start for column, start in open_at.items() if column < indent}
     return lengths
 
 
