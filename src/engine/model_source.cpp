@@ -22,6 +22,7 @@ ModelSource open_model(const std::filesystem::path& path) {
   ModelSource source;
   source.checkpoint = open_checkpoint(path);
   source.description = describe_model(*source.checkpoint);
+  if (source.checkpoint->tensors().empty()) source.checkpoint.reset();  // a config alone is a shape
   return source;
 }
 

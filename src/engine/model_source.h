@@ -24,7 +24,7 @@ struct ModelSource {
 
 constexpr DType kShapeDType = DType::bf16;  // of a shape's weights
 
-// Throws Error as open_checkpoint and describe_model do.
+// Throws Error as open_checkpoint and describe_model do. A bare config.json gives a shape.
 ModelSource open_model(const std::filesystem::path& path);
 ModelSource model_of_shape(ModelConfig config);
 

@@ -119,6 +119,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path) {
     throw Error("model.no_config",
                 "{}: expected the folder that holds config.json and this file",
                 printable(path.string(), 1000));
+  if (path.extension() == ".json") return open_bare_config(path);
   return open_gguf(path);
 }
 

@@ -205,4 +205,17 @@ std::unique_ptr<Checkpoint> open_huggingface(const fs::path& path) {
   return make_checkpoint(std::move(parts), "st.duplicate_tensor");
 }
 
+std::unique_ptr<Checkpoint> open_bare_config(const fs::path& file) {
+  const ModelFolder folder(file.has_parent_path() ? file.parent_path() : fs::path("."));
+  CheckpointParts parts;
+  parts.format = CheckpointFormat::safetensors;
+  const std::string path = shown(file);
+  add_json_metadata(
+      parts,
+      "config",
+      parse_json(read_text(parts, folder, file.filename().string()), "model.bad_config", path),
+      path);
+  return make_checkpoint(std::move(parts), "st.duplicate_tensor");
+}
+
 }  // namespace pagoda

@@ -23,6 +23,9 @@ namespace pagoda {
 // "model.pickle_refused", "st.*".
 std::unique_ptr<Checkpoint> open_huggingface(const std::filesystem::path& folder);
 
+// A config.json alone: metadata without tensors, enough for a memory plan.
+std::unique_ptr<Checkpoint> open_bare_config(const std::filesystem::path& file);
+
 // The weight_map of an index file: tensor name -> file name, each a plain name of a safetensors
 // file. Throws "st.bad_index", "st.path_escape". `path` is for messages.
 std::map<std::string, std::string> parse_safetensors_index(std::string_view json,

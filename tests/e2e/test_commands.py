@@ -103,6 +103,16 @@ def test_plan_numbers_of_known_shapes():
         assert by_dtype["f16"]["total_bytes"] / 4 < by_dtype["int4"]["total_bytes"] < by_dtype["f16"]["total_bytes"] * 0.29
 
 
+def test_plan_of_a_bare_config(tmp_path):
+    config = {"model_type": "llama", "vocab_size": 32000, "hidden_size": 4096, "num_hidden_layers": 32,
+              "num_attention_heads": 32, "intermediate_size": 11008, "max_position_embeddings": 4096}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    mine = pagoda("plan", file, "--json", "--max-model-len", 2048).json
+    known = pagoda("plan", "llama2-7b", "--json", "--max-model-len", 2048).json
+    assert {**mine, "model": ""} == {**known, "model": ""}
+
+
 def test_perplexity_of_a_text(model):
     answer = pagoda("perplexity", model, "--json", "--context", 128, ROOT / "README.md").json
     assert 1 < answer["perplexity"] < 500

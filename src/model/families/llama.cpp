@@ -71,8 +71,10 @@ ModelDescription describe_llama_folder(const Checkpoint& checkpoint) {
   c.attention_scale = c.head_dim > 0 ? 1.f / std::sqrt(float(c.head_dim)) : 0.f;
   c.ropes = {folder_rope(m, c.max_context)};
   c.layers.resize(c.num_layers);
-  c.has_tied_embeddings = m.boolean_or("config.tie_word_embeddings", false) ||
-                          checkpoint.find(d.names.lm_head) == nullptr;
+  const bool has_file_without_head =
+      !checkpoint.tensors().empty() && checkpoint.find(d.names.lm_head) == nullptr;
+  c.has_tied_embeddings =
+      m.boolean_or("config.tie_word_embeddings", false) || has_file_without_head;
   const std::string_view activation = m.string_or("config.hidden_act", "silu");
   if (activation != "silu")
     throw Error(
