@@ -82,6 +82,11 @@ double Line::bytes() const {
   return keys * double(kv_.block_bytes()) / s_.S;
 }
 
+void Line::once() {
+  launch(nullptr, 0, {}, EarlyLoads::none);
+  CUDA_CHECK(cudaDeviceSynchronize());
+}
+
 double Line::us(DecodeTuning tuning, EarlyLoads early) {
   return graph_us([&](cudaStream_t stream, int i) { launch(stream, i % copies_, tuning, early); },
                   static_cast<int>(std::max<int64_t>(20, copies_)));
@@ -147,6 +152,8 @@ void Line::launch(cudaStream_t stream, int64_t copy, DecodeTuning tuning, EarlyL
   l.shape = shape_;
   l.workspace = workspace_.as();
   l.num_work = plan_.header.num_items * s_.KH;
+  l.chunks_per_part = plan_.header.chunks_per_part;
+  l.max_sections_per_row = plan_.max_sections_per_row;
   l.max_parts_per_row = merges ? plan_.max_parts_per_row : 1;
   l.columns = columns_;
   l.early_loads = early;

@@ -9,10 +9,10 @@ namespace pagoda::cuda {
 void rope_store_kv(const AppendLaunch& launch, const LaunchOptions& options) {
   const RopeStoreKvArgs& args = launch.args;
   const KvFormat& format = args.kv.format;
-  PG_CHECK(format.k_dim == format.v_dim && format.k_dim % 8 == 0 && format.k_dim <= kMaxAppendDims,
-           "K {} V {}",
-           format.k_dim,
-           format.v_dim);
+  const int32_t dim = format.k_dim;
+  PG_CHECK(dim == format.v_dim, "K {} V {}", dim, format.v_dim);
+  if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 192 && dim != 256)
+    throw Error("cuda.unsupported", "head size {}: 64, 80, 96, 128, 192 and 256 are", dim);
   PG_CHECK(args.q.dtype() == args.k.dtype() && args.k.dtype() == args.v.dtype() &&
                (args.q.dtype() == DType::bf16 || args.q.dtype() == DType::f16),
            "q, k, v: bf16 or f16, all alike");

@@ -4,7 +4,7 @@
 //   A warp does one (token, head): Q heads, then K, then V. The row lies in shared memory as f32
 //   while norm and rotation mix its dims; then each lane writes 4 bytes at a time.
 //   Moves T (2 H + 2 KH) D x 2 bytes and the rows written; about 10 FLOPs an element.
-//   Limits, checked by append.cpp: D a multiple of 8, at most 256; one dtype for q, k, v.
+//   Limits, checked by append.cpp: D one of 64, 80, 96, 128, 192, 256; one dtype for q, k, v.
 //   Must equal reference rope_store_kv within the format's rounding; a row's bits are its own.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -42,20 +42,45 @@ __device__ __forceinline__ uint32_t pack(float x, float y, bool bf16) {
 }
 
 // row = row * weight / rms(row)
-__device__ void normalise(const AppendParams& p, float* row, const float* weight, int lane) {
+template <int kDims>
+__device__ __forceinline__ void normalise(const AppendParams& p,
+                                          float* row,
+                                          const float* weight,
+                                          int lane) {
   float sum = 0.f;
-  for (int d = lane; d < p.head_dim; d += 32) sum += row[d] * row[d];
-  const float scale = rsqrtf(warp_sum(sum) / p.head_dim + p.norm_epsilon);
-  for (int d = lane; d < p.head_dim; d += 32) row[d] *= scale * weight[d];
+#pragma unroll
+  for (int d = lane; d < kDims; d += 32) sum += row[d] * row[d];
+  const float scale = rsqrtf(warp_sum(sum) / kDims + p.norm_epsilon);
+#pragma unroll
+  for (int d = lane; d < kDims; d += 32) row[d] *= scale * weight[d];
   __syncwarp();
 }
 
-__device__ void rotate(const AppendParams& p, float* row, int token, int lane) {
-  const float2* angles = reinterpret_cast<const float2*>(p.angles) + int64_t{token} * p.num_pairs;
+// This lane's angles, read ahead of the row they turn.
+template <int kDims>
+struct Angles {
+  static constexpr int kSteps = (kDims / 2 + 31) / 32;
+  float2 of[kSteps];
+  __device__ __forceinline__ void load(const AppendParams& p, int token, int lane) {
+    const float2* from = reinterpret_cast<const float2*>(p.angles) + int64_t{token} * p.num_pairs;
+#pragma unroll
+    for (int i = 0; i < kSteps; i++)
+      of[i] = i * 32 + lane < p.num_pairs ? from[i * 32 + lane] : make_float2(1.f, 0.f);
+  }
+};
+
+template <int kDims>
+__device__ __forceinline__ void rotate(const AppendParams& p,
+                                       float* row,
+                                       const Angles<kDims>& angles,
+                                       int lane) {
   const bool halves = p.rotation == Rotation::half_split;
-  for (int i = lane; i < p.num_pairs; i += 32) {
+#pragma unroll
+  for (int step = 0; step < Angles<kDims>::kSteps; step++) {
+    const int i = step * 32 + lane;
+    if (i >= p.num_pairs) break;
     const int a = halves ? i : 2 * i, b = halves ? i + p.num_pairs : 2 * i + 1;
-    const float2 angle = angles[i];
+    const float2 angle = angles.of[step];
     const float x = row[a], y = row[b];
     row[a] = x * angle.x - y * angle.y;
     row[b] = x * angle.y + y * angle.x;
@@ -63,9 +88,12 @@ __device__ void rotate(const AppendParams& p, float* row, int token, int lane) {
   __syncwarp();
 }
 
-__device__ void store_16(const AppendParams& p, uint8_t* to, const float* row, int slot, int lane) {
-  for (int i = lane; i < p.head_dim / 2; i += 32)
-    *reinterpret_cast<uint32_t*>(to + byte_offset(2 * p.head_dim, slot, 4 * i)) =
+template <int kDims>
+__device__ __forceinline__ void store_16(
+    const AppendParams& p, uint8_t* to, const float* row, int slot, int lane) {
+#pragma unroll
+  for (int i = lane; i < kDims / 2; i += 32)
+    *reinterpret_cast<uint32_t*>(to + byte_offset(2 * kDims, slot, 4 * i)) =
         pack(row[2 * i], row[2 * i + 1], p.format == Format::bf16);
 }
 
@@ -79,45 +107,51 @@ __device__ __forceinline__ uint32_t to_e4m3(float x) {
   return sign | (((rounded >> 20) - (120 << 3)) & 0x7F);
 }
 
-__device__ void store_fp8(
+template <int kDims>
+__device__ __forceinline__ void store_fp8(
     const AppendParams& p, uint8_t* to, const float* row, int slot, float scale, int lane) {
-  for (int i = lane; i < p.head_dim / 4; i += 32) {
+#pragma unroll
+  for (int i = lane; i < kDims / 4; i += 32) {
     uint32_t word = 0;
 #pragma unroll
     for (int j = 0; j < 4; j++) word |= to_e4m3(row[4 * i + j] / scale) << (8 * j);
-    *reinterpret_cast<uint32_t*>(to + byte_offset(p.head_dim, slot, 4 * i)) = word;
+    *reinterpret_cast<uint32_t*>(to + byte_offset(kDims, slot, 4 * i)) = word;
   }
 }
 
-__device__ void store_int8(
+template <int kDims>
+__device__ __forceinline__ void store_int8(
     const AppendParams& p, uint8_t* to, __half* scales, const float* row, int slot, int lane) {
   float largest = 0.f;
-  for (int d = lane; d < p.head_dim; d += 32) largest = fmaxf(largest, fabsf(row[d]));
+#pragma unroll
+  for (int d = lane; d < kDims; d += 32) largest = fmaxf(largest, fabsf(row[d]));
   const __half scale = __float2half_rn(fminf(warp_max(largest) / 127.f, 65504.f));
   const float inverse = __half2float(scale) > 0.f ? 1.f / __half2float(scale) : 0.f;
-  for (int i = lane; i < p.head_dim / 4; i += 32) {
+#pragma unroll
+  for (int i = lane; i < kDims / 4; i += 32) {
     uint32_t word = 0;
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int n = max(-127, min(127, __float2int_rn(row[4 * i + j] * inverse)));
       word |= static_cast<uint32_t>(n + 128) << (8 * j);
     }
-    *reinterpret_cast<uint32_t*>(to + byte_offset(p.head_dim, slot, 4 * i)) = word;
+    *reinterpret_cast<uint32_t*>(to + byte_offset(kDims, slot, 4 * i)) = word;
   }
   if (lane == 0) scales[slot] = scale;
 }
 
 // x = scale n + zero, n in 0..15, over groups of 64 dims.
-__device__ void store_int4(const AppendParams& p,
-                           uint8_t* to,
-                           __half* scales,
-                           const float* row,
-                           int slot,
-                           bool is_v,
-                           int lane) {
-  const int groups = (p.head_dim + kScaleDims - 1) / kScaleDims;
+template <int kDims>
+__device__ __forceinline__ void store_int4(const AppendParams& p,
+                                           uint8_t* to,
+                                           __half* scales,
+                                           const float* row,
+                                           int slot,
+                                           bool is_v,
+                                           int lane) {
+  const int groups = (kDims + kScaleDims - 1) / kScaleDims;
   for (int g = 0; g < groups; g++) {
-    const int begin = g * kScaleDims, end = min(begin + kScaleDims, p.head_dim);
+    const int begin = g * kScaleDims, end = min(begin + kScaleDims, kDims);
     float low = 3e38f, high = -3e38f;
     for (int d = begin + lane; d < end; d += 32)
       low = fminf(low, row[d]), high = fmaxf(high, row[d]);
@@ -130,7 +164,7 @@ __device__ void store_int4(const AppendParams& p,
       for (int j = 0; j < 8; j++)
         n[j] = max(0, min(15, __float2int_rn((row[8 * i + j] - __half2float(zero)) * inverse)));
       const uint32_t low4[4] = {n[0], n[1], n[2], n[3]}, high4[4] = {n[4], n[5], n[6], n[7]};
-      *reinterpret_cast<uint32_t*>(to + byte_offset(p.head_dim / 2, slot, 4 * i)) =
+      *reinterpret_cast<uint32_t*>(to + byte_offset(kDims / 2, slot, 4 * i)) =
           is_v ? pack_int4_v(low4) | pack_int4_v(high4) << 16 : pack_int4_k(n);
     }
     if (lane == 0) {
@@ -140,56 +174,64 @@ __device__ void store_int4(const AppendParams& p,
   }
 }
 
-__device__ void store(
-    const AppendParams& p, const float* row, int64_t slot, int head, bool is_v, int lane) {
-  uint8_t* base = p.kv + slot / p.block_size * p.block_bytes + int64_t{head} * p.head_bytes;
+template <int kDims>
+__device__ __forceinline__ void store(
+    const AppendParams& p, const float* row, int slot, int head, bool is_v, int lane) {
+  uint8_t* base = p.kv + static_cast<uint32_t>(slot) / p.block_size * p.block_bytes +
+                  int64_t{head} * p.head_bytes;
   uint8_t* to = base + (is_v ? p.v_offset : 0);
   auto* scales = reinterpret_cast<__half*>(base + (is_v ? p.v_scales_offset : p.k_scales_offset));
   const float* fp8_scales = is_v ? p.v_scales : p.k_scales;
-  const int at = static_cast<int>(slot % p.block_size);
+  const int at = static_cast<int>(static_cast<uint32_t>(slot) % p.block_size);
   switch (p.format) {
     case Format::fp8:
-      return store_fp8(p, to, row, at, fp8_scales ? fp8_scales[head] : 1.f, lane);
+      return store_fp8<kDims>(p, to, row, at, fp8_scales ? fp8_scales[head] : 1.f, lane);
     case Format::int8:
-      return store_int8(p, to, scales, row, at, lane);
+      return store_int8<kDims>(p, to, scales, row, at, lane);
     case Format::int4:
-      return store_int4(p, to, scales, row, at, is_v, lane);
+      return store_int4<kDims>(p, to, scales, row, at, is_v, lane);
     default:
-      return store_16(p, to, row, at, lane);
+      return store_16<kDims>(p, to, row, at, lane);
   }
 }
 
-__global__ void __launch_bounds__(kWarps * 32)
+template <int kDims>
+__global__ void __launch_bounds__(kWarps * 32, 8)
     append_kernel(const __grid_constant__ AppendParams p) {
-  __shared__ float rows[kWarps][kMaxAppendDims];
+  __shared__ float rows[kWarps][kDims];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int heads = p.num_heads + 2 * p.kv_heads;
   const int work = blockIdx.x * kWarps + warp;
   const int token = work / heads, head = work % heads;
   const bool present = token < p.num_tokens;
-  const int64_t slot = present ? p.slots[token] : -1;
+  const int slot = present ? p.slots[token] : -1;
   float* row = rows[warp];
   pdl_wait();
   pdl_launch_next();  // only now: see append.h
   const bool is_q = head < p.num_heads, is_v = head >= p.num_heads + p.kv_heads;
   if (!present || (!is_q && slot < 0)) return;
+  const bool turns = !is_v && p.angles && p.rotation != Rotation::none;
+  Angles<kDims> angles;
+  if (turns) angles.load(p, token, lane);
   const int kv_head = is_q ? 0 : (head - p.num_heads) % p.kv_heads;
-  uint8_t* q = static_cast<uint8_t*>(p.q) + token * p.q_row_bytes + int64_t{head} * p.head_dim * 2;
+  uint8_t* q = static_cast<uint8_t*>(p.q) + token * p.q_row_bytes + int64_t{head} * kDims * 2;
   const uint8_t* from =
       is_q   ? q
-      : is_v ? static_cast<const uint8_t*>(p.v) + token * p.v_row_bytes + kv_head * p.head_dim * 2
-             : static_cast<const uint8_t*>(p.k) + token * p.k_row_bytes + kv_head * p.head_dim * 2;
-  for (int i = lane; i < p.head_dim / 2; i += 32)
+      : is_v ? static_cast<const uint8_t*>(p.v) + token * p.v_row_bytes + kv_head * kDims * 2
+             : static_cast<const uint8_t*>(p.k) + token * p.k_row_bytes + kv_head * kDims * 2;
+#pragma unroll
+  for (int i = lane; i < kDims / 2; i += 32)
     *reinterpret_cast<float2*>(row + 2 * i) =
         unpack(*reinterpret_cast<const uint32_t*>(from + 4 * i), p.is_bf16);
   __syncwarp();
   if (!is_v) {
     const float* norm = is_q ? p.q_norm : p.k_norm;
-    if (norm) normalise(p, row, norm, lane);
-    if (p.angles && p.rotation != Rotation::none) rotate(p, row, token, lane);
+    if (norm) normalise<kDims>(p, row, norm, lane);
+    if (turns) rotate<kDims>(p, row, angles, lane);
   }
-  if (!is_q) return store(p, row, slot, kv_head, is_v, lane);
-  for (int i = lane; i < p.head_dim / 2; i += 32)
+  if (!is_q) return store<kDims>(p, row, slot, kv_head, is_v, lane);
+#pragma unroll
+  for (int i = lane; i < kDims / 2; i += 32)
     *reinterpret_cast<uint32_t*>(q + 4 * i) = pack(row[2 * i], row[2 * i + 1], p.is_bf16);
 }
 
@@ -197,10 +239,22 @@ __global__ void __launch_bounds__(kWarps * 32)
 
 void launch_append(const AppendParams& params, const LaunchOptions& options) {
   const int64_t work = int64_t{params.num_tokens} * (params.num_heads + 2 * params.kv_heads);
-  launch_kernel(append_kernel,
-                {static_cast<int32_t>((work + kWarps - 1) / kWarps), kWarps * 32, 0},
-                options,
-                params);
+  const Launch launch = {static_cast<int32_t>((work + kWarps - 1) / kWarps), kWarps * 32, 0};
+  const auto go = [&](auto kernel) { launch_kernel(kernel, launch, options, params); };
+  switch (params.head_dim) {
+    case 64:
+      return go(append_kernel<64>);
+    case 80:
+      return go(append_kernel<80>);
+    case 96:
+      return go(append_kernel<96>);
+    case 128:
+      return go(append_kernel<128>);
+    case 192:
+      return go(append_kernel<192>);
+    default:
+      return go(append_kernel<256>);
+  }
 }
 
 }  // namespace pagoda::cuda

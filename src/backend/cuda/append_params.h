@@ -8,8 +8,6 @@
 
 namespace pagoda::cuda {
 
-constexpr int kMaxAppendDims = 256;
-
 enum class Rotation : int32_t { none, interleaved, half_split };
 
 struct AppendParams {

@@ -104,6 +104,7 @@ DecodeConfig make_config(const DecodeLaunch& launch, const DecodeInstance& insta
                                          ? launch.tuning.blocks_per_multiprocessor
                                          : instance.max_blocks_per_multiprocessor;
   in.num_multiprocessors = launch.num_multiprocessors;
+  in.short_items = launch.chunks_per_part == 1;
   in.max_work =
       launch.num_work > 0 ? launch.num_work : launch.shape.max_items * launch.args.kv.kv_heads;
   if (launch.tuning.flying_bytes > 0) in.flying_bytes = launch.tuning.flying_bytes;
@@ -136,6 +137,9 @@ void merge(const DecodeLaunch& launch, const DecodeParams& p, const LaunchOption
   m.max_sections = static_cast<int32_t>(ceil_div(max_keys, kSection) + 1);
   m.max_parts =
       launch.max_parts_per_row > 0 ? launch.max_parts_per_row : kChunksPerSection * m.max_sections;
+  m.parts_are_chunks = launch.chunks_per_part == 1;
+  m.sections_at_once =
+      launch.max_sections_per_row > 0 ? launch.max_sections_per_row : m.max_sections;
   launch_merge(m, options);
 }
 

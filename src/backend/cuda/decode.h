@@ -34,7 +34,9 @@ struct DecodeLaunch {
   std::byte* workspace = nullptr;  // device, shape.workspace_bytes(H, D)
   int32_t num_work = 0;            // plan items x KV heads that the grid is sized for; 0: the most
   int32_t max_parts_per_row = 0;   // of the plan; 0: by the block table's width; 1: no merge at all
-  int32_t columns = 8;             // as planned
+  int32_t max_sections_per_row = 0;             // of the plan; 0: by the block table's width
+  int32_t chunks_per_part = kChunksPerSection;  // of the plan
+  int32_t columns = 8;                          // as planned
   int32_t num_multiprocessors = 132;
   EarlyLoads early_loads = EarlyLoads::none;
   const float* k_scales = nullptr;  // fp8: [KH] f32; null: 1

@@ -49,7 +49,7 @@ struct Geometry {
   static constexpr int kWeightSets = kFormat == Format::int4 ? kDimTiles / 2 : 1;
 
   // Shared memory: barriers, columns, exchange; queries; weights; the ring.
-  static constexpr int kExchanges = 2 + (kFormat == Format::int4 ? 2 * kGroups : 0);
+  static constexpr int kExchanges = 2 + (kFormat == Format::int4 ? kGroups : 0);
   static constexpr int kColumnsAt = 512;
   static constexpr int kExchangeAt = kColumnsAt + 2 * kColumns * 32;
   static constexpr int kExchangeBytes = kExchanges * kConsumerWarps * kTeamColumns * 4;
@@ -64,9 +64,8 @@ struct Geometry {
   static constexpr bool kWholeRows = kTeams == 1 && kFormat != Format::int4;
 
   // Per multiprocessor, as measured (docs/kernels.md).
-  static constexpr int kMinBlocks = kTeams == 2 && kDims > 128               ? 1
-                                    : kFormat == Format::int4&& kDims <= 128 ? 3
-                                                                             : 2;
+  static constexpr bool kHeavy = kDims > 128 && (kTeams == 2 || kFormat == Format::int4);
+  static constexpr int kMinBlocks = kHeavy ? 1 : kFormat == Format::int4 && kDims <= 128 ? 3 : 2;
 };
 
 }  // namespace pagoda::cuda

@@ -138,7 +138,7 @@ class Consumer : ItemOfConsumer<G> {
 #pragma unroll
       for (int n = i; n < i + kAtOnce; n++) {
         if (!has_stage(n)) {
-          set_scales(scales[n], 0.f);
+          clear_scales(scales[n]);
           continue;
         }
         const uint32_t slot = take();
@@ -169,11 +169,11 @@ class Consumer : ItemOfConsumer<G> {
   }
 #endif
 
-  __device__ __forceinline__ void set_scales(ValueScales<G>& x, float value) const {
+  __device__ __forceinline__ void clear_scales(ValueScales<G>& x) const {
 #pragma unroll
-    for (int h = 0; h < (G::kScaleBytes ? 2 : 1); h++)
+    for (int h = 0; h < ValueScales<G>::kKeys; h++)
 #pragma unroll
-      for (int g = 0; g < G::kGroups; g++) x.scale[h][g] = x.zero[h][g] = value;
+      for (int g = 0; g < G::kGroups; g++) x.of[h][g] = make_float2(0.f, 0.f);
   }
 
   __device__ __forceinline__ void stage_scores(float (&s)[kT][4],
@@ -184,34 +184,57 @@ class Consumer : ItemOfConsumer<G> {
       scores_plain<G, 1>(&s, slots, query_, base_ + G::kQueryAt + team_ * G::kQueryBytes, at_);
     }
     if constexpr (G::kBits == 8) scores_bytes<G>(s, slot, query_, at_);
-    [[maybe_unused]] float sums[G::kGroups][kT][4] = {};
-    if constexpr (G::kFormat == Format::int4) scores_int4<G>(sums, slot, query_, at_);
-    if constexpr (G::kScaleBytes > 0) {
-      const uint8_t* from = smem_ + (slot - base_) + G::kDataBytes;
+    if constexpr (G::kFormat == Format::int8) scale_int8(s, values, slot);
+    if constexpr (G::kFormat == Format::int4) {
+      float sums[G::kGroups][kT][4];
 #pragma unroll
-      for (int h = 0; h < 2; h++) {
-        const int key = at_.warp * 16 + at_.row + 8 * h;
-        const auto* k = reinterpret_cast<const __half*>(from + key * G::kScaleBytes);
-        const auto* v = k + kStageKeys * G::kScaleBytes / 2;
-        if constexpr (G::kFormat == Format::int8) {
-          values.scale[h][0] = __half2float(v[0]);
-          const float scale = __half2float(k[0]);
+      for (int g = 0; g < G::kGroups; g++)
 #pragma unroll
-          for (int t = 0; t < kT; t++) s[t][2 * h] *= scale, s[t][2 * h + 1] *= scale;
-        } else {
+        for (int t = 0; t < kT; t++)
 #pragma unroll
-          for (int g = 0; g < G::kGroups; g++) {
-            const float2 kk = __half22float2(reinterpret_cast<const __half2*>(k)[g]);
-            const float2 vv = __half22float2(reinterpret_cast<const __half2*>(v)[g]);
-            values.scale[h][g] = vv.x, values.zero[h][g] = vv.y;
+          for (int j = 0; j < 4; j++) sums[g][t][j] = -query_.bias_sum[t][g][j % 2];
+      scores_int4<G>(sums, slot, query_, at_);
+      scale_int4(s, sums, values, slot);
+    }
+  }
+
+  __device__ __forceinline__ const __half2* scales_of(uint32_t slot, int half) const {
+    const int key = at_.warp * 16 + at_.row + 8 * half;
+    return reinterpret_cast<const __half2*>(smem_ + (slot - base_) + G::kDataBytes +
+                                            key * G::kScaleBytes);
+  }
+  __device__ __forceinline__ void scale_int8(float (&s)[kT][4],
+                                             ValueScales<G>& values,
+                                             uint32_t slot) const {
 #pragma unroll
-            for (int t = 0; t < kT; t++)
+    for (int h = 0; h < 2; h++) {
+      const auto* k = reinterpret_cast<const __half*>(scales_of(slot, h));
+      const float scale = __half2float(k[0]);
+      values.of[h][0].x = __half2float(k[kStageKeys]) * kWeightGain;
 #pragma unroll
-              for (int j = 0; j < 2; j++)
-                s[t][2 * h + j] += kk.x * (sums[g][t][2 * h + j] - query_.bias_sum[t][g][j]) +
-                                   kk.y * query_.plain_sum[t][g][j];
-          }
-        }
+      for (int t = 0; t < kT; t++) s[t][2 * h] *= scale, s[t][2 * h + 1] *= scale;
+    }
+  }
+  __device__ __forceinline__ void scale_int4(float (&s)[kT][4],
+                                             const float (&sums)[G::kGroups][kT][4],
+                                             ValueScales<G>& values,
+                                             uint32_t slot) const {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const __half2* k = scales_of(slot, h);
+#pragma unroll
+      for (int g = 0; g < G::kGroups; g++) {
+        const float2 kk = __half22float2(k[g]);
+        const float2 vv = __half22float2(k[kStageKeys * G::kGroups + g]);
+        values.of[h][g] = make_float2(vv.x * kWeightGain, vv.y);
+#pragma unroll
+        for (int t = 0; t < kT; t++)
+#pragma unroll
+          for (int j = 0; j < 2; j++)
+            s[t][2 * h + j] = __fmaf_rn(
+                kk.x,
+                sums[g][t][2 * h + j],
+                __fmaf_rn(kk.y, query_.plain_sum[t][g][j], g > 0 ? s[t][2 * h + j] : 0.f));
       }
     }
   }
@@ -253,7 +276,7 @@ class Consumer : ItemOfConsumer<G> {
           const int key = first_key_ + i * kStageKeys + at_.warp * 16 + at_.row + 8 * h;
           if (key >= item_.key_begin && key < item_.key_end) continue;
 #pragma unroll
-          for (int g = 0; g < G::kGroups; g++) scales[i].scale[h][g] = scales[i].zero[h][g] = 0.f;
+          for (int g = 0; g < G::kGroups; g++) scales[i].of[h][g] = make_float2(0.f, 0.f);
         }
     }
   }
@@ -315,7 +338,7 @@ class Consumer : ItemOfConsumer<G> {
                                                 const State& now,
                                                 int t,
                                                 float c) {
-    float sum[2] = {}, zero[G::kGroups][2] = {}, rounded[G::kGroups][2] = {};
+    float sum[2] = {}, zero[G::kGroups][2] = {};
 #pragma unroll
     for (int i = 0; i < kStages; i++) {
       float w[4];
@@ -330,27 +353,19 @@ class Consumer : ItemOfConsumer<G> {
         if constexpr (G::kScaleBytes > 0) {
 #pragma unroll
           for (int j = 0; j < 4; j++) {
-            x[j] *= scales[i].scale[j / 2][g] * kWeightGain;
+            x[j] *= scales[i].of[j / 2][g].x;
             if constexpr (G::kFormat == Format::int4)
-              zero[g][j % 2] += w[j] * scales[i].zero[j / 2][g];
+              zero[g][j % 2] = __fmaf_rn(w[j], scales[i].of[j / 2][g].y, zero[g][j % 2]);
           }
         }
         const uint32_t lo = pack16<G::kBf16>(x[0], x[1]), hi = pack16<G::kBf16>(x[2], x[3]);
-        if constexpr (G::kFormat == Format::int4) {
-          const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&lo));
-          const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&hi));
-          rounded[g][0] += a.x + b.x, rounded[g][1] += a.y + b.y;
-        }
         store_weights(weights_tile(g, i, t), lo, hi);
       }
     }
     put_sums(1, t, sum);
     if constexpr (G::kFormat == Format::int4) {
 #pragma unroll
-      for (int g = 0; g < G::kGroups; g++) {
-        put_sums(2 + 2 * g, t, zero[g]);
-        put_sums(3 + 2 * g, t, rounded[g]);
-      }
+      for (int g = 0; g < G::kGroups; g++) put_sums(2 + g, t, zero[g]);
     }
   }
 
@@ -383,23 +398,23 @@ class Consumer : ItemOfConsumer<G> {
 #endif
   }
 
-  // int4: V = scale * n + zero; zeros[set] of this warp's groups, and in `rounded` what the bias
-  // of n adds, taken off here: zeros[..] = sum of w zero, bias_[..] = sum of the rounded weights.
-  __device__ __forceinline__ void gather_zeros(float (&zeros)[G::kGroups][kT][2], int t) {
+  // int4: V = scale * n + zero. zeros[set]: sums of weight x zero, for this warp's groups.
+  __device__ __forceinline__ void gather_zeros(float (&zeros)[G::kGroups][kT][2], int t) const {
     if constexpr (G::kFormat == Format::int4) {
 #pragma unroll
       for (int i = 0; i < G::kWeightSets; i++) {
-        const int group = min(2 * i + at_.warp / 2, G::kGroups - 1);
-        float2 z = {0.f, 0.f}, r = {0.f, 0.f};
+        float2 z = {0.f, 0.f};
 #pragma unroll
         for (int w = 0; w < kConsumerWarps; w++) {
-          const float2 x = exchange(2 + 2 * group, w, t), y = exchange(3 + 2 * group, w, t);
-          z.x += x.x, z.y += x.y, r.x += y.x, r.y += y.y;
+          const float2 x = exchange(2 + group_of(i), w, t);
+          z.x += x.x, z.y += x.y;
         }
         zeros[i][t][0] = z.x, zeros[i][t][1] = z.y;
-        bias_[i][t][0] = r.x, bias_[i][t][1] = r.y;
       }
     }
+  }
+  __device__ __forceinline__ int group_of(int set) const {
+    return G::kFormat == Format::int4 ? min(2 * set + at_.warp / 2, G::kGroups - 1) : 0;
   }
 
   __device__ __forceinline__ void second_product(State& now) {
@@ -409,6 +424,12 @@ class Consumer : ItemOfConsumer<G> {
       for (int t = 0; t < kT; t++)
 #pragma unroll
         for (int j = 0; j < 4 && !kWgmma; j++) now.values[d][t][j] = 0.f;
+#pragma unroll
+    for (int i = 0; i < G::kWeightSets; i++)
+#pragma unroll
+      for (int t = 0; t < kT; t++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) weight_sums_[i][t][j] = 0.f;
 #pragma unroll
     for (int i = 0; i < kStages; i++) {
       if (!has_stage(i)) continue;
@@ -448,14 +469,29 @@ class Consumer : ItemOfConsumer<G> {
     const int column = at_.lane % 8, unit = key / 8 + at_.lane / 8;
 #pragma unroll
     for (int i = 0; i < G::kWeightSets; i++) {
-      const int group = G::kFormat == Format::int4 ? min(2 * i + at_.warp / 2, G::kGroups - 1) : 0;
 #pragma unroll
       for (int t = 0; t < kT; t++)
-        ldmatrix_x4(w[i][t], weights_tile(group, stage, t) + column * 128 + ((unit ^ column) << 4));
+        ldmatrix_x4(w[i][t],
+                    weights_tile(group_of(i), stage, t) + column * 128 + ((unit ^ column) << 4));
     }
     if constexpr (G::kPlain) values_plain<G>(now.values, slot, key, w, at_);
     if constexpr (G::kBits == 8) values_bytes<G>(now.values, slot, key, w, at_);
-    if constexpr (G::kFormat == Format::int4) values_int4<G>(now.values, slot, key, w, at_);
+    if constexpr (G::kFormat == Format::int4) {
+      values_int4<G>(now.values, slot, key, w, at_);
+      sum_weights(w);
+    }
+  }
+
+  // int4: what one row of ones in V would give, which is what the bias of V's numbers multiplies.
+  __device__ __forceinline__ void sum_weights(const uint32_t (&w)[G::kWeightSets][kT][4]) {
+    const uint32_t ones[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
+#pragma unroll
+    for (int i = 0; i < G::kWeightSets; i++)
+#pragma unroll
+      for (int t = 0; t < kT; t++) {
+        mma<false>(weight_sums_[i][t], ones, w[i][t][0], w[i][t][1]);
+        mma<false>(weight_sums_[i][t], ones, w[i][t][2], w[i][t][3]);
+      }
   }
 
   // 0 x NaN is NaN: rows that no token of the item has written read as zero. Each warp clears the
@@ -488,7 +524,7 @@ class Consumer : ItemOfConsumer<G> {
             float& x = now.values[d][t][j];
             if constexpr (G::kFormat == Format::int4) {
               const float bias = j < 2 ? kInt4BiasLowValue : kInt4BiasHighValue;
-              x = (x - bias * bias_[d / 2][t][j % 2]) * (1.f / kWeightGain) +
+              x = (x - bias * weight_sums_[d / 2][t][j % 2]) * (1.f / kWeightGain) +
                   zeros[d / 2][t][j % 2];
             } else {
               x *= 1.f / kWeightGain;
@@ -557,7 +593,7 @@ class Consumer : ItemOfConsumer<G> {
   int first_key_ = 0;  // of the chunk
   ChunkRange stages_ = {0, 0};
   float score_scale_ = 0.f;
-  float bias_[G::kWeightSets][kT][2];
+  float weight_sums_[G::kWeightSets][kT][4];  // int4
   State section_;
   State row_;  // of the sections before; only with kWholeRows
 };

@@ -103,12 +103,12 @@ struct Query {
   }
 };
 
-// The scales of V of this lane's keys (row, row + 8), kept from the first product to the second.
+// {scale * kWeightGain, zero} (int8: scale alone) of V at this lane's keys (row, row + 8), kept
+// from the first product to the second.
 template <class G>
 struct ValueScales {
-  static constexpr int kN = G::kScaleBytes > 0 ? 1 : 0;
-  float scale[kN ? 2 : 1][G::kGroups];
-  float zero[kN ? 2 : 1][G::kGroups];
+  static constexpr int kKeys = G::kScaleBytes > 0 ? 2 : 1;
+  float2 of[kKeys][G::kGroups];
 };
 
 // kN stages side by side: the products of one stage are a chain.
@@ -165,7 +165,7 @@ __device__ __forceinline__ void scores_bytes(float (&s)[G::kTiles][4],
   }
 }
 
-// sums[g]: products with the biased numbers of group g.
+// sums[g] += products with the biased numbers of group g.
 template <class G>
 __device__ __forceinline__ void scores_int4(float (&sums)[G::kGroups][G::kTiles][4],
                                             uint32_t keys,

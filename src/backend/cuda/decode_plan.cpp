@@ -29,8 +29,10 @@ class Planner {
     add_sequences();
     int64_t sections = 0;
     for (const Sequence& s : seqs_) sections += num_parts(s, kSection) * num_tiles(s.num_rows);
-    const bool by_section = sections * in_.kv_heads * 10 >=
-                            int64_t{kSectionsPerTenMultiprocessors} * in_.num_multiprocessors;
+    const bool many = sections * in_.kv_heads * 10 >=
+                      int64_t{kSectionsPerTenMultiprocessors} * in_.num_multiprocessors;
+    const bool by_section =
+        in_.parts == DecodeParts::sections || (in_.parts == DecodeParts::by_load && many);
     part_keys_ = by_section ? kSection : kChunk;
     whole_rows_ = by_section && whole_rows_balance();
     for (Sequence& s : seqs_) number_parts(s);
@@ -107,6 +109,8 @@ class Planner {
   void number_parts(const Sequence& s) {
     const int32_t first = first_part(s), count = whole_rows_ ? 1 : end_part(s) - first;
     plan_.max_parts_per_row = std::max(plan_.max_parts_per_row, count);
+    plan_.max_sections_per_row =
+        std::max(plan_.max_sections_per_row, static_cast<int32_t>(num_parts(s, kSection)));
     for (int32_t r = s.first_row; r < s.first_row + s.num_rows; r++) {
       DecodeRow& row = plan_.rows[r];
       row.first_part = first;
@@ -204,7 +208,8 @@ DecodePlanShape decode_plan_shape(const DecodePlanInput& input,
   // Chunks are items only while sections are few.
   const int64_t few = ceil_div(int64_t{kSectionsPerTenMultiprocessors} * input.num_multiprocessors,
                                10 * input.kv_heads);
-  const int64_t parts = std::max(sections, kChunksPerSection * std::min(few, sections));
+  const int64_t chunked = input.parts == DecodeParts::chunks ? sections : std::min(few, sections);
+  const int64_t parts = std::max(sections, kChunksPerSection * chunked);
   DecodePlanShape shape;
   shape.max_rows = max_seqs * max_q_len;
   shape.max_items = static_cast<int32_t>(parts * row_tiles * head_tiles);
@@ -235,15 +240,16 @@ void write_plan(const DecodePlan& plan, const DecodePlanShape& shape, std::span<
 DecodeConfig decode_config(const DecodeConfigInput& in) {
   constexpr int32_t kReserved = 1024;  // of the driver, per block
   constexpr int32_t kMaxSlots = 16;
+  constexpr int32_t kMostShared = 227 << 10;  // of one block
   DecodeConfig c;
   const int32_t rounds = static_cast<int32_t>(ceil_div(in.max_work, in.num_multiprocessors));
   c.blocks_per_multiprocessor = std::clamp(rounds, 1, in.max_blocks_per_multiprocessor);
-  // A launch of one block per multiprocessor leaves room for the next launch's; a larger grid must
-  // not, or the next launch's blocks settle unevenly.
-  const int32_t share = std::max(2, c.blocks_per_multiprocessor);
-  const int32_t room = in.max_work <= in.num_multiprocessors || c.blocks_per_multiprocessor > 1
-                           ? in.shared_bytes_per_multiprocessor / share
-                           : in.shared_bytes_per_multiprocessor;
+  // A short launch of one block per multiprocessor leaves room for the next launch's; a longer one
+  // must not, or the next launch's blocks settle unevenly.
+  const bool leaves_room = in.short_items && in.max_work <= in.num_multiprocessors;
+  const int32_t share = leaves_room ? 2 : c.blocks_per_multiprocessor;
+  const int32_t room =
+      std::min(in.shared_bytes_per_multiprocessor / share, kMostShared + kReserved);
   c.num_slots = std::min(kMaxSlots, (room - kReserved - in.fixed_bytes) / in.slot_bytes);
   if (c.num_slots < 2)
     throw Error(
@@ -253,8 +259,9 @@ DecodeConfig decode_config(const DecodeConfigInput& in) {
         in.fixed_bytes,
         in.slot_bytes,
         room - kReserved);
-  c.num_flying = std::clamp(
-      in.flying_bytes / c.blocks_per_multiprocessor / in.slot_bytes, int32_t{2}, c.num_slots);
+  const int32_t flying = in.flying_bytes + (c.blocks_per_multiprocessor == 1 ? 32 << 10 : 0);
+  c.num_flying =
+      std::clamp(flying / c.blocks_per_multiprocessor / in.slot_bytes, int32_t{2}, c.num_slots);
   c.shared_bytes = std::max(in.fixed_bytes + c.num_slots * in.slot_bytes,
                             in.shared_bytes_per_multiprocessor / (share + 1) - kReserved + 16);
   c.grid = static_cast<int32_t>(std::min<int64_t>(

@@ -24,6 +24,9 @@ struct SharedPrefix {
   int32_t num_keys = 0;
 };
 
+// What items are. A captured graph fixes it, as it fixes the kernel that merges.
+enum class DecodeParts : uint8_t { by_load, sections, chunks };
+
 struct DecodePlanInput {
   std::span<const int32_t> cu_q_lens;         // [B + 1]
   std::span<const int32_t> kv_lens;           // [B]
@@ -33,6 +36,7 @@ struct DecodePlanInput {
   int32_t group = 1;    // G: query heads per KV head
   int32_t window = 0;   // 0: all keys
   int32_t columns = 8;  // of the kernel: rows x heads of an item
+  DecodeParts parts = DecodeParts::by_load;
   int32_t num_multiprocessors = 132;
   int32_t whole_row_blocks = 0;  // of the launch, if its kernel takes whole rows; 0: it does not
 };
@@ -42,6 +46,7 @@ struct DecodePlan {
   std::vector<DecodeItem> items;
   std::vector<DecodeRow> rows;
   int32_t max_parts_per_row = 1;
+  int32_t max_sections_per_row = 1;
 };
 
 DecodePlan plan_decode(const DecodePlanInput& input);
@@ -86,6 +91,7 @@ struct DecodeConfigInput {
   int32_t num_multiprocessors = 132;
   int32_t shared_bytes_per_multiprocessor = 228 * 1024;
   int32_t flying_bytes = 80 << 10;  // on their way at once, per multiprocessor: docs/kernels.md
+  bool short_items = false;         // chunks: a launch is a few microseconds
   int32_t max_work = 1 << 30;       // items x KV heads that the grid is for
 };
 DecodeConfig decode_config(const DecodeConfigInput& input);

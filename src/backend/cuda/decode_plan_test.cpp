@@ -60,6 +60,7 @@ Batch random_batch(Dice& dice, bool with_shared) {
   b.input.group = 1 + dice.below(dice.below(8) == 0 ? 128 : 8);
   b.input.window = with_shared || dice.below(2) ? 0 : 1 + dice.below(5000);
   b.input.columns = 8 << dice.below(3);
+  b.input.parts = static_cast<DecodeParts>(std::max(0, dice.below(6) - 3));
   b.input.whole_row_blocks = dice.below(2) * 264;
   return b;
 }
@@ -222,7 +223,7 @@ TEST(DecodeConfig, fits_the_chip_for_every_instance) {
         for (int32_t work : {1, 100, 132, 133, 264, 5000}) {
           if (2 * slot + fixed + 1024 > 228 * 1024 / std::max(2, most)) continue;
           const DecodeConfig c =
-              decode_config({fixed, slot, most, 132, 228 * 1024, 80 << 10, work});
+              decode_config({fixed, slot, most, 132, 228 * 1024, 80 << 10, work % 2 == 0, work});
           EXPECT_GE(c.num_slots, 2);
           EXPECT_LE(c.num_flying, c.num_slots);
           EXPECT_LE((c.shared_bytes + 1024) * c.blocks_per_multiprocessor, 228 * 1024);

@@ -1,19 +1,22 @@
 // merge: folds a row's partials into its answer, sections in index order, chunks within sections.
 //   In: the plan's rows, part_out [parts][H][D] f32, part_sum [parts][H]. Out: out [T, H * D],
 //   log_sum_exp [T, H]. Rows of one part are the decode kernel's own and are skipped.
-//   kFew: a warp folds one (row, head), 4 dims a lane. kMany: a block folds 32 dims of one
-//   (row, head): its warps fold sections side by side, then one warp folds those.
+//   few: a warp folds one (row, head), 4 dims a lane. many: a block folds 32 dims of one (row,
+//   head): its warps bring (or, of chunks, fold) sections side by side, then one warp folds those.
+//   few, and many for sections, are small enough to wait beside the decode kernel's blocks.
 //   Moves parts x H x (4 D + 8) bytes; 2 FLOPs per byte: latency is all that it costs.
 //   Must equal what the decode kernel does in registers: the same fold, in the same order.
+#include <algorithm>
+
 #include "backend/cuda/decode_fold.cuh"
 #include "backend/cuda/merge.h"
 
 namespace pagoda::cuda {
 namespace {
 
-constexpr int kWarps = 8;       // of a block of merge_few
-constexpr int kManyWarps = 16;  // of merge_many
-constexpr int kInFlight = 8;
+constexpr int kWarps = 4;
+constexpr int kChunkWarps = 16;  // at most, of merge_many over chunks
+constexpr int kSmallBlocks = 9;  // per multiprocessor: 56 registers
 
 template <int kN>
 __device__ __forceinline__ Partial<kN> load_partial(const MergeParams& p, int64_t index, int dim) {
@@ -27,22 +30,6 @@ __device__ __forceinline__ Partial<kN> load_partial(const MergeParams& p, int64_
     x.values[0] = __ldcg(from);
   return x;
 }
-
-// Parts [begin, end), all of one section, kInFlight loads ahead of the folds.
-template <int kN>
-__device__ __forceinline__ Partial<kN> fold_section(
-    const MergeParams& p, const DecodeRow& row, int head, int dim, int begin, int end) {
-  Partial<kN> total, next[kInFlight];
-#pragma unroll
-  for (int i = 0; i < kInFlight; i++)
-    if (begin + i < end)
-      next[i] = load_partial<kN>(p, int64_t{row.part_offset + begin + i} * p.num_heads + head, dim);
-#pragma unroll
-  for (int i = 0; i < kInFlight; i++)
-    if (begin + i < end) fold(total, next[i]);
-  return total;
-}
-static_assert(kInFlight == kChunksPerSection);
 
 template <int kN>
 __device__ __forceinline__ void write_answer(
@@ -65,7 +52,9 @@ __device__ __forceinline__ DecodeRow read_row(const MergeParams& p, int index) {
   return row;
 }
 
-__global__ void __launch_bounds__(kWarps * 32) merge_few(const __grid_constant__ MergeParams p) {
+__global__ void __launch_bounds__(kWarps * 32, kSmallBlocks)
+    merge_few(const __grid_constant__ MergeParams p) {
+  constexpr int kInFlight = 4;
   pdl_launch_next();
   const int slices = (p.head_dim + 127) / 128;
   const int work = (blockIdx.x * kWarps + threadIdx.x / 32) / slices;
@@ -73,28 +62,27 @@ __global__ void __launch_bounds__(kWarps * 32) merge_few(const __grid_constant__
   const int index = work / p.num_heads, head = work % p.num_heads;
   const bool present = index < p.header->num_rows;
   const DecodeRow row = present ? read_row(p, index) : DecodeRow{};
-  const int per_section = kChunksPerSection / p.header->chunks_per_part;
+  const int per_section = kChunksPerSection / p.header->chunks_per_part;  // 1 or 8
   pdl_wait();
   if (!present || row.num_parts <= 1 || dim >= p.head_dim) return;
-  Partial<4> total;
+  Partial<4> total, section;
   const int end = row.first_part + row.num_parts;
-  if (per_section == 1) {  // parts are sections
-    for (int part = row.first_part; part < end; part += kInFlight) {
-      Partial<4> next[kInFlight];
+  for (int part0 = row.first_part; part0 < end; part0 += kInFlight) {
+    Partial<4> next[kInFlight];
 #pragma unroll
-      for (int i = 0; i < kInFlight; i++)
-        if (part + i < end)
-          next[i] =
-              load_partial<4>(p, int64_t{row.part_offset + part + i} * p.num_heads + head, dim);
+    for (int i = 0; i < kInFlight; i++)
+      if (part0 + i < end)
+        next[i] =
+            load_partial<4>(p, int64_t{row.part_offset + part0 + i} * p.num_heads + head, dim);
 #pragma unroll
-      for (int i = 0; i < kInFlight; i++)
-        if (part + i < end) fold(total, next[i]);
-    }
-  } else {
-    for (int part = row.first_part; part < end;) {
-      const int stop = min(end, (part / per_section + 1) * per_section);
-      fold(total, fold_section<4>(p, row, head, dim, part, stop));
-      part = stop;
+    for (int i = 0; i < kInFlight; i++) {
+      const int part = part0 + i;
+      if (part >= end) break;
+      fold(section, next[i]);
+      if ((part + 1) % per_section == 0 || part + 1 == end) {
+        fold(total, section);
+        section = Partial<4>();
+      }
     }
   }
   write_answer(p, row, head, dim, total);
@@ -129,17 +117,21 @@ __device__ __forceinline__ void weigh_sections(const float2* sums, Weights* weig
   }
 }
 
-__global__ void __launch_bounds__(kManyWarps * 32)
+template <bool kChunks>
+__global__ void __launch_bounds__((kChunks ? kChunkWarps : kWarps) * 32, kChunks ? 1 : kSmallBlocks)
     merge_many(const __grid_constant__ MergeParams p) {
+  constexpr int kInFlight = 8;
   extern __shared__ __align__(16) float smem[];  // [sections][32]; sums; 1 + weights
   pdl_launch_next();
   const int slices = (p.head_dim + 31) / 32;
   const int work = blockIdx.x / slices, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warps = blockDim.x / 32;
   const int dim = blockIdx.x % slices * 32 + lane, safe_dim = min(dim, p.head_dim - 1);
   const int index = work / p.num_heads, head = work % p.num_heads;
   const bool present = index < p.header->num_rows;
   const DecodeRow row = present ? read_row(p, index) : DecodeRow{};
-  const int per_section = kChunksPerSection / p.header->chunks_per_part;
+  constexpr int per_section = kChunks ? kChunksPerSection : 1;
+  if (p.header->chunks_per_part * per_section != kChunksPerSection) __trap();  // another plan's
   pdl_wait();
   if (!present || row.num_parts <= 1) return;
   const int end = row.first_part + row.num_parts, first = row.first_part / per_section;
@@ -150,30 +142,38 @@ __global__ void __launch_bounds__(kManyWarps * 32)
     smem[s * 32 + lane] = x.values[0];
     if (lane == 0) sums[s] = make_float2(x.maximum, x.sum);
   };
-  if (per_section == 1) {  // sections as they lie: all loads of a warp on their way at once
-    for (int s0 = warp; s0 < sections; s0 += kManyWarps * kInFlight) {
+  if constexpr (!kChunks) {  // sections as they lie: all loads of a warp on their way at once
+    for (int s0 = warp; s0 < sections; s0 += warps * kInFlight) {
       Partial<1> x[kInFlight];
 #pragma unroll
       for (int i = 0; i < kInFlight; i++)
-        if (s0 + i * kManyWarps < sections)
+        if (s0 + i * warps < sections)
           x[i] = load_partial<1>(
-              p,
-              int64_t{row.part_offset + first + s0 + i * kManyWarps} * p.num_heads + head,
-              safe_dim);
+              p, int64_t{row.part_offset + first + s0 + i * warps} * p.num_heads + head, safe_dim);
 #pragma unroll
       for (int i = 0; i < kInFlight; i++)
-        if (s0 + i * kManyWarps < sections) keep(s0 + i * kManyWarps, x[i]);
+        if (s0 + i * warps < sections) keep(s0 + i * warps, x[i]);
     }
   } else {
-#pragma unroll 2
-    for (int s = warp; s < sections; s += kManyWarps)
-      keep(s,
-           fold_section<1>(p,
-                           row,
-                           head,
-                           safe_dim,
-                           max(row.first_part, (first + s) * per_section),
-                           min(end, (first + s + 1) * per_section)));
+    for (int s = warp; s < sections; s += 2 * warps) {  // two sections' loads at once
+      Partial<1> x[2][kInFlight];
+#pragma unroll
+      for (int n = 0; n < 2; n++)
+#pragma unroll
+        for (int i = 0; i < kInFlight; i++) {
+          const int part = (first + s + n * warps) * per_section + i;
+          if (part >= row.first_part && part < end)
+            x[n][i] =
+                load_partial<1>(p, int64_t{row.part_offset + part} * p.num_heads + head, safe_dim);
+        }
+#pragma unroll
+      for (int n = 0; n < 2; n++) {
+        Partial<1> section;
+#pragma unroll
+        for (int i = 0; i < kInFlight; i++) fold(section, x[n][i]);
+        if (s + n * warps < sections) keep(s + n * warps, section);
+      }
+    }
   }
   __syncthreads();
   weigh_sections(sums, weights, sections);
@@ -192,17 +192,19 @@ __global__ void __launch_bounds__(kManyWarps * 32)
 }  // namespace
 
 void launch_merge(const MergeParams& params, const LaunchOptions& options) {
-  const bool few = params.max_parts <= kFewParts;
+  const bool few = params.max_parts <= kFewParts, chunks = params.parts_are_chunks;
   const int slices = few ? (params.head_dim + 127) / 128 : (params.head_dim + 31) / 32;
   const int64_t work = int64_t{params.max_rows} * params.num_heads * slices;
   Launch launch;
   launch.grid = static_cast<int>(few ? (work + kWarps - 1) / kWarps : work);
-  launch.block = (few ? kWarps : kManyWarps) * 32;
+  launch.block =
+      32 * (few || !chunks ? kWarps : std::clamp(params.sections_at_once, 2, kChunkWarps));
   launch.shared_bytes = few ? 0 : params.max_sections * (32 * 4 + 16) + 8;
+  auto* kernel = few ? merge_few : chunks ? merge_many<true> : merge_many<false>;
   if (launch.shared_bytes > (48 << 10))
     CUDA_CHECK(cudaFuncSetAttribute(
-        merge_many, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes));
-  launch_kernel(few ? merge_few : merge_many, launch, options, params);
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes));
+  launch_kernel(kernel, launch, options, params);
 }
 
 }  // namespace pagoda::cuda

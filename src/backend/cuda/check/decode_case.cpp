@@ -190,6 +190,8 @@ void DecodeCase::run(cudaStream_t stream, DecodeTuning tuning, EarlyLoads early)
   launch.workspace = workspace_.as();
   launch.num_work = plan_.header.num_items * s_.kv_heads;
   launch.max_parts_per_row = plan_.max_parts_per_row;
+  launch.chunks_per_part = plan_.header.chunks_per_part;
+  launch.max_sections_per_row = plan_.max_sections_per_row;
   launch.columns = s_.columns;
   launch.early_loads = early;
   launch.tuning = tuning;

@@ -1,0 +1,64 @@
+"""The machine code of the CUDA kernels is what was meant: `sass_test.py CUOBJDUMP OBJECT...` disassembles the sm_90a
+code of the given objects. No kernel keeps anything in local memory; decode kernels load by bulk copies, the wide ones
+multiply by wgmma of 16 columns, the others by mma.sync of 16-bit operands; none divides integers in its producer's inner
+loop (which once cost a quarter of the speed)."""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+
+def kernels(cuobjdump: str, path: str) -> dict[str, list[str]]:
+    """Mangled name of each sm_90a kernel of an object: its instructions."""
+    env = dict(os.environ, PATH=os.path.dirname(cuobjdump) + os.pathsep + os.environ["PATH"])
+    text = subprocess.run([cuobjdump, "-sass", "-arch", "sm_90a", path], capture_output=True, text=True, env=env).stdout
+    found, name = {}, None
+    for line in text.splitlines():
+        if match := re.match(r"\s*Function : (\S+)", line):
+            name = match.group(1)
+            found[name] = []
+        elif name and (match := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+|@!?UPT\s+)?([A-Z][\w.]*)", line)):
+            found[name].append(match.group(1))
+    return found
+
+
+def wrong_with(name: str, code: list[str]) -> list[str]:
+    count = collections.Counter(op.split(".")[0] for op in code)
+    full = collections.Counter(code)
+    wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op]]
+    decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)ELi(\d)ELi(\d)E", name)
+    if decode:
+        form, dims, _, teams = (int(x) for x in decode.groups())
+        if not count["UBLKCP"]:
+            wrong.append("no bulk copy")
+        if count["LDGSTS"]:
+            wrong.append("16-byte copies beside the bulk copies")
+        wide = teams == 2 and form <= 1 and dims % 64 == 0
+        hgmma = [op for op in full if op.startswith("HGMMA")]
+        if wide and (not hgmma or any("64x16x16" not in op for op in hgmma)):
+            wrong.append(f"wgmma of another shape than 64x16x16: {hgmma}")
+        if not wide and (hgmma or not any(op.startswith("HMMA.16816") for op in full)):
+            wrong.append("no mma.sync m16n8k16")
+        if not any(op.startswith("MUFU.EX2") for op in full):
+            wrong.append("no exponential by the special-function unit")
+        copies = [i for i, op in enumerate(code) if op.startswith("UBLKCP")]
+        if any(op.startswith("MUFU.RCP") for i in copies for op in code[max(0, i - 60):i]):
+            wrong.append("an integer division before a bulk copy: the producer's loop is short of time")
+    return wrong
+
+
+def main() -> int:
+    total, bad = 0, 0
+    for path in sys.argv[2:]:
+        for name, code in kernels(sys.argv[1], path).items():
+            total += 1
+            for wrong in wrong_with(name, code):
+                bad += 1
+                print(f"{os.path.basename(path)}: {name}: {wrong}")
+    print(f"sass_test: {total} kernels, {bad} wrong")
+    return 1 if bad or total == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
