@@ -1,7 +1,7 @@
 // rope_store_kv: RMS norm per head, rotary embedding (Su et al. 2021), quantisation, scatter.
 //   In: q [T, H * D] (in place), k, v [T, KH * D] bf16 or f16, angles [T, R / 2, 2] f32 {cos, sin},
 //   slots [T] (-1: not stored). Out: q, and the cache rows of the slots.
-//   A warp does two heads of a token (of Q, then K, then V). A row lies in shared memory as f32
+//   A warp does one (token, head): Q heads, then K, then V. The row lies in shared memory as f32
 //   while norm and rotation mix its dims; then each lane writes 4 bytes at a time.
 //   Moves T (2 H + 2 KH) D x 2 bytes and the rows written; about 10 FLOPs an element.
 //   Limits, checked by append.cpp: D one of 64, 80, 96, 128, 192, 256; one dtype for q, k, v.
@@ -16,7 +16,6 @@ namespace pagoda::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kHeads = 2;  // of a warp: their loads are on their way together
 
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
@@ -196,81 +195,50 @@ __device__ __forceinline__ void store(
   }
 }
 
-// One row of [Q heads | K heads | V heads] of a token.
-struct Head {
-  bool live, is_q, is_v;
-  int kv_head;
-  uint8_t* at;
-};
 template <int kDims>
-__device__ __forceinline__ Head describe(const AppendParams& p, int token, int slot, int head) {
-  Head h;
-  h.is_q = head < p.num_heads, h.is_v = head >= p.num_heads + p.kv_heads;
-  h.live = head < p.num_heads + 2 * p.kv_heads && (h.is_q || slot >= 0);
-  h.kv_head = h.is_q ? head : head - p.num_heads - (h.is_v ? p.kv_heads : 0);
-  const void* rows = h.is_q ? p.q : h.is_v ? p.v : p.k;
-  const int64_t row_bytes = h.is_q ? p.q_row_bytes : h.is_v ? p.v_row_bytes : p.k_row_bytes;
-  h.at = static_cast<uint8_t*>(const_cast<void*>(rows)) + token * row_bytes +
-         int64_t{h.kv_head} * kDims * 2;
-  return h;
-}
-
-template <int kDims>
-__global__ void __launch_bounds__(kWarps * 32)
+__global__ void __launch_bounds__(kWarps * 32, 8)
     append_kernel(const __grid_constant__ AppendParams p) {
-  constexpr int kWords = (kDims / 2 + 31) / 32;  // of a row, in a lane
-  __shared__ float rows[kWarps][kHeads][kDims];
+  __shared__ float rows[kWarps][kDims];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int works = (p.num_heads + 2 * p.kv_heads + kHeads - 1) / kHeads;  // of a token
-  const int work = blockIdx.x * kWarps + warp, token = work / works;
+  const int heads = p.num_heads + 2 * p.kv_heads;
+  const int work = blockIdx.x * kWarps + warp;
+  const int token = work / heads, head = work % heads;
   const bool present = token < p.num_tokens;
   const int slot = present ? p.slots[token] : -1;
+  float* row = rows[warp];
   pdl_wait();
   pdl_launch_next();  // only now: see append.h
-  if (!present) return;
-  Head heads[kHeads];
-  uint32_t words[kHeads][kWords];
-#pragma unroll
-  for (int n = 0; n < kHeads; n++) {
-    heads[n] = describe<kDims>(p, token, slot, (work - token * works) * kHeads + n);
-#pragma unroll
-    for (int i = 0; i < kWords; i++)
-      if (heads[n].live && i * 32 + lane < kDims / 2)
-        words[n][i] = *reinterpret_cast<const uint32_t*>(heads[n].at + (i * 32 + lane) * 4);
-  }
-  const bool turns = p.angles && p.rotation != Rotation::none;
+  const bool is_q = head < p.num_heads, is_v = head >= p.num_heads + p.kv_heads;
+  if (!present || (!is_q && slot < 0)) return;
+  const bool turns = !is_v && p.angles && p.rotation != Rotation::none;
   Angles<kDims> angles;
-  if (turns && !heads[0].is_v) angles.load(p, token, lane);
+  if (turns) angles.load(p, token, lane);
+  const int kv_head = is_q ? 0 : (head - p.num_heads) % p.kv_heads;
+  uint8_t* q = static_cast<uint8_t*>(p.q) + token * p.q_row_bytes + int64_t{head} * kDims * 2;
+  const uint8_t* from =
+      is_q   ? q
+      : is_v ? static_cast<const uint8_t*>(p.v) + token * p.v_row_bytes + kv_head * kDims * 2
+             : static_cast<const uint8_t*>(p.k) + token * p.k_row_bytes + kv_head * kDims * 2;
 #pragma unroll
-  for (int n = 0; n < kHeads; n++) {
-    const Head& h = heads[n];
-    if (!h.live) continue;
-    float* row = rows[warp][n];
-#pragma unroll
-    for (int i = 0; i < kWords; i++)
-      if (i * 32 + lane < kDims / 2)
-        *reinterpret_cast<float2*>(row + 2 * (i * 32 + lane)) = unpack(words[n][i], p.is_bf16);
-    __syncwarp();
-    if (!h.is_v) {
-      const float* norm = h.is_q ? p.q_norm : p.k_norm;
-      if (norm) normalise<kDims>(p, row, norm, lane);
-      if (turns) rotate<kDims>(p, row, angles, lane);
-    }
-    if (!h.is_q) {
-      store<kDims>(p, row, slot, h.kv_head, h.is_v, lane);
-      continue;
-    }
-#pragma unroll
-    for (int i = lane; i < kDims / 2; i += 32)
-      *reinterpret_cast<uint32_t*>(h.at + 4 * i) = pack(row[2 * i], row[2 * i + 1], p.is_bf16);
+  for (int i = lane; i < kDims / 2; i += 32)
+    *reinterpret_cast<float2*>(row + 2 * i) =
+        unpack(*reinterpret_cast<const uint32_t*>(from + 4 * i), p.is_bf16);
+  __syncwarp();
+  if (!is_v) {
+    const float* norm = is_q ? p.q_norm : p.k_norm;
+    if (norm) normalise<kDims>(p, row, norm, lane);
+    if (turns) rotate<kDims>(p, row, angles, lane);
   }
+  if (!is_q) return store<kDims>(p, row, slot, kv_head, is_v, lane);
+#pragma unroll
+  for (int i = lane; i < kDims / 2; i += 32)
+    *reinterpret_cast<uint32_t*>(q + 4 * i) = pack(row[2 * i], row[2 * i + 1], p.is_bf16);
 }
 
 }  // namespace
 
 void launch_append(const AppendParams& params, const LaunchOptions& options) {
-  const int heads = params.num_heads + 2 * params.kv_heads;
-  const int64_t work = int64_t{params.num_tokens} * ((heads + kHeads - 1) / kHeads);
+  const int64_t work = int64_t{params.num_tokens} * (params.num_heads + 2 * params.kv_heads);
   const Launch launch = {static_cast<int32_t>((work + kWarps - 1) / kWarps), kWarps * 32, 0};
   const auto go = [&](auto kernel) { launch_kernel(kernel, launch, options, params); };
   switch (params.head_dim) {

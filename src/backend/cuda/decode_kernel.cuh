@@ -184,8 +184,7 @@ class Consumer : ItemOfConsumer<G> {
       scores_plain<G, 1>(&s, slots, query_, base_ + G::kQueryAt + team_ * G::kQueryBytes, at_);
     }
     if constexpr (G::kBits == 8) scores_bytes<G>(s, slot, query_, at_);
-    [[maybe_unused]] const uint8_t* scales = smem_ + (slot - base_) + G::kDataBytes;
-    if constexpr (G::kFormat == Format::int8) scale_int8<G>(s, values, scales, at_);
+    if constexpr (G::kFormat == Format::int8) scale_int8(s, values, slot);
     if constexpr (G::kFormat == Format::int4) {
       float sums[G::kGroups][kT][4];
 #pragma unroll
@@ -195,7 +194,48 @@ class Consumer : ItemOfConsumer<G> {
 #pragma unroll
           for (int j = 0; j < 4; j++) sums[g][t][j] = -query_.bias_sum[t][g][j % 2];
       scores_int4<G>(sums, slot, query_, at_);
-      scale_int4<G>(s, sums, values, query_, scales, at_);
+      scale_int4(s, sums, values, slot);
+    }
+  }
+
+  __device__ __forceinline__ const __half2* scales_of(uint32_t slot, int half) const {
+    const int key = at_.warp * 16 + at_.row + 8 * half;
+    return reinterpret_cast<const __half2*>(smem_ + (slot - base_) + G::kDataBytes +
+                                            key * G::kScaleBytes);
+  }
+  __device__ __forceinline__ void scale_int8(float (&s)[kT][4],
+                                             ValueScales<G>& values,
+                                             uint32_t slot) const {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const auto* k = reinterpret_cast<const __half*>(scales_of(slot, h));
+      const float scale = __half2float(k[0]);
+      values.of[h][0].x = __half2float(k[kStageKeys]) * kWeightGain;
+#pragma unroll
+      for (int t = 0; t < kT; t++) s[t][2 * h] *= scale, s[t][2 * h + 1] *= scale;
+    }
+  }
+  __device__ __forceinline__ void scale_int4(float (&s)[kT][4],
+                                             const float (&sums)[G::kGroups][kT][4],
+                                             ValueScales<G>& values,
+                                             uint32_t slot) const {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const __half2* k = scales_of(slot, h);
+#pragma unroll
+      for (int g = 0; g < G::kGroups; g++) {
+        const float2 kk = __half22float2(k[g]);
+        const float2 vv = __half22float2(k[kStageKeys * G::kGroups + g]);
+        values.of[h][g] = make_float2(vv.x * kWeightGain, vv.y);
+#pragma unroll
+        for (int t = 0; t < kT; t++)
+#pragma unroll
+          for (int j = 0; j < 2; j++)
+            s[t][2 * h + j] = __fmaf_rn(
+                kk.x,
+                sums[g][t][2 * h + j],
+                __fmaf_rn(kk.y, query_.plain_sum[t][g][j], g > 0 ? s[t][2 * h + j] : 0.f));
+      }
     }
   }
 

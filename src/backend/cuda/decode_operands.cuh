@@ -199,56 +199,6 @@ __device__ __forceinline__ void scores_int4(float (&sums)[G::kGroups][G::kTiles]
   }
 }
 
-// Scores times K's scales (int4: plus zeros), and V's for later; `scales`: K's of the slot, then
-// V's.
-template <class G>
-__device__ __forceinline__ const __half2* scales_of(const uint8_t* scales,
-                                                    int half,
-                                                    const Lane& at) {
-  const int key = at.warp * 16 + at.row + 8 * half;
-  return reinterpret_cast<const __half2*>(scales + key * G::kScaleBytes);
-}
-template <class G>
-__device__ __forceinline__ void scale_int8(float (&s)[G::kTiles][4],
-                                           ValueScales<G>& values,
-                                           const uint8_t* scales,
-                                           const Lane& at) {
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const auto* k = reinterpret_cast<const __half*>(scales_of<G>(scales, h, at));
-    const float scale = __half2float(k[0]);
-    values.of[h][0].x = __half2float(k[kStageKeys]) * kWeightGain;
-#pragma unroll
-    for (int t = 0; t < G::kTiles; t++) s[t][2 * h] *= scale, s[t][2 * h + 1] *= scale;
-  }
-}
-template <class G>
-__device__ __forceinline__ void scale_int4(float (&s)[G::kTiles][4],
-                                           const float (&sums)[G::kGroups][G::kTiles][4],
-                                           ValueScales<G>& values,
-                                           const Query<G>& q,
-                                           const uint8_t* scales,
-                                           const Lane& at) {
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const __half2* k = scales_of<G>(scales, h, at);
-#pragma unroll
-    for (int g = 0; g < G::kGroups; g++) {
-      const float2 kk = __half22float2(k[g]);
-      const float2 vv = __half22float2(k[kStageKeys * G::kGroups + g]);
-      values.of[h][g] = make_float2(vv.x * kWeightGain, vv.y);
-#pragma unroll
-      for (int t = 0; t < G::kTiles; t++)
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-          s[t][2 * h + j] =
-              __fmaf_rn(kk.x,
-                        sums[g][t][2 * h + j],
-                        __fmaf_rn(kk.y, q.plain_sum[t][g][j], g > 0 ? s[t][2 * h + j] : 0.f));
-    }
-  }
-}
-
 // ---- second product: o += V^T of two k-steps (32 keys from row `key` of the slot) x weights
 
 template <class G>
