@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
@@ -119,6 +120,15 @@ TEST(ThreadPool, every_thread_runs_every_region_once) {
     std::vector<int> calls(n);
     for (int i = 0; i < 2000; i++) pool.run([&](int thread) { calls[thread]++; });
     for (int c : calls) EXPECT_EQ(c, 2000);
+  }
+}
+
+TEST(ThreadPool, a_region_of_more_threads_than_cores_runs_each_share_once) {
+  ThreadPool pool(24);
+  for (int i = 0; i < 300; i++) {
+    std::vector<std::atomic<int>> calls(24);
+    pool.run([&](int thread) { calls[size_t(thread)]++; });
+    for (const std::atomic<int>& c : calls) ASSERT_EQ(c, 1);
   }
 }
 

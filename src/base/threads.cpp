@@ -74,7 +74,8 @@ int default_num_threads() {
   return std::min(physical_cores_within_affinity(), cgroup_quota_cpus());
 }
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads)
+    : claims_(std::make_unique<Claim[]>(static_cast<size_t>(std::max(num_threads - 1, 0)))) {
   for (int thread = 1; thread < num_threads; thread++)
     workers_.emplace_back([this, thread] { work(thread); });
 }
@@ -86,15 +87,30 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+// Every share of a region is begun before the region ends, so the claim before was of the region
+// before. A late worker finds its share begun, and a region whose share it holds cannot end: call_
+// and context_ are those of `generation`.
+bool ThreadPool::claim(int thread, uint32_t generation) {
+  uint32_t before = generation - 1;
+  return claims_[static_cast<size_t>(thread - 1)].generation.compare_exchange_strong(
+      before, generation, std::memory_order_acq_rel);
+}
+
 void ThreadPool::run_erased(Call call, void* context) {
-  if (!workers_.empty()) {
-    call_ = call;
-    context_ = context;
-    unfinished_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
+  if (workers_.empty()) return call(context, 0);
+  call_ = call;
+  context_ = context;
+  unfinished_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
+  const uint32_t generation = generation_.fetch_add(1, std::memory_order_release) + 1;
+  generation_.notify_all();
   call(context, 0);
+  int32_t num_taken = 0;
+  for (int thread = 1; thread < size(); thread++) {
+    if (!claim(thread, generation)) continue;
+    call(context, thread);
+    num_taken++;
+  }
+  if (num_taken > 0) unfinished_.fetch_sub(num_taken, std::memory_order_acq_rel);
   for (int32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
        left = unfinished_.load(std::memory_order_acquire))
     wait_for_change(unfinished_, left);
@@ -106,6 +122,7 @@ void ThreadPool::work(int thread) {
     wait_for_change(generation_, seen);
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
+    if (!claim(thread, seen)) continue;
     call_(context_, thread);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
