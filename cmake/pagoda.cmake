@@ -54,14 +54,14 @@ if(PAGODA_TESTS)
 endif()
 
 # pagoda_library(NAME [DEPS libraries...] [ALSO subfolders...]): every *.cpp of this folder but the tests is the library pagoda_NAME;
-# every *_test.cpp goes into the program NAME_test, run by ctest as one entry. *_kernels.cpp are compiled by the folder's own CMakeLists.txt.
+# every *_test.cpp (and *_fixture.cpp) goes into the program NAME_test, run by ctest as one entry. *_kernels.cpp are compiled by the folder's own CMakeLists.txt.
 function(pagoda_library name)
   cmake_parse_arguments(ARG "" "" "DEPS;ALSO" ${ARGN})
   list(TRANSFORM ARG_ALSO APPEND "/*.cpp")
   file(GLOB sources CONFIGURE_DEPENDS *.cpp ${ARG_ALSO})
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cpp$")
-  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_fixture|_kernels|/main)\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_(test|fixture)\\.cpp$")
   if(sources)
     add_library(pagoda_${name} STATIC ${sources})
     target_link_libraries(pagoda_${name} PUBLIC ${ARG_DEPS} PRIVATE pagoda_options)
