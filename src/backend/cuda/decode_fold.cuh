@@ -32,6 +32,35 @@ __device__ __forceinline__ void fold(Partial<kN>& x, const Partial<kN>& y) {
   for (int i = 0; i < kN; i++) x.values[i] = __fmaf_rn(x.values[i], a, __fmul_rn(y.values[i], b));
 }
 
+// What a thread holds of kT tiles of 8 columns: of each of its 2 columns the maximum, the sum, and
+// its rows of the values.
+template <int kT, int kDimTiles>
+struct TileState {
+  float maximum[kT][2], sum[kT][2], values[kDimTiles][kT][4];
+};
+
+template <int kT, int kDimTiles>
+__device__ __forceinline__ void fold_in(TileState<kT, kDimTiles>& into,
+                                        const TileState<kT, kDimTiles>& state) {
+#pragma unroll
+  for (int t = 0; t < kT; t++)
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+      Partial<2 * kDimTiles> x, y;
+      x.maximum = into.maximum[t][j], x.sum = into.sum[t][j];
+      y.maximum = state.maximum[t][j], y.sum = state.sum[t][j];
+#pragma unroll
+      for (int k = 0; k < 2 * kDimTiles; k++) {
+        x.values[k] = into.values[k / 2][t][k % 2 * 2 + j];
+        y.values[k] = state.values[k / 2][t][k % 2 * 2 + j];
+      }
+      fold(x, y);
+      into.maximum[t][j] = x.maximum, into.sum[t][j] = x.sum;
+#pragma unroll
+      for (int k = 0; k < 2 * kDimTiles; k++) into.values[k / 2][t][k % 2 * 2 + j] = x.values[k];
+    }
+}
+
 // What a sink (a logit that takes weight and gives no value) does to a row, and the row's divisor.
 struct Ending {
   float gain;         // values times this are the answer

@@ -65,9 +65,7 @@ class Consumer : ItemOfConsumer<G> {
   // Stages of the first product whose chains run side by side.
   static constexpr int kAtOnce = G::kPlain && G::kTeams == 1 && kT == 1 ? 2 : 1;
 
-  struct State {
-    float maximum[kT][2], sum[kT][2], values[G::kDimTiles][kT][4];
-  };
+  using State = TileState<kT, G::kDimTiles>;
 
   // A team without columns only lets the slots go.
   __device__ __forceinline__ void pass_by(const ChunkRange& chunks) {
@@ -533,26 +531,6 @@ class Consumer : ItemOfConsumer<G> {
     }
   }
 
-  __device__ __forceinline__ void fold_in(State& into, const State& state) const {
-#pragma unroll
-    for (int t = 0; t < kT; t++)
-#pragma unroll
-      for (int j = 0; j < 2; j++) {
-        Partial<2 * G::kDimTiles> x, y;
-        x.maximum = into.maximum[t][j], x.sum = into.sum[t][j];
-        y.maximum = state.maximum[t][j], y.sum = state.sum[t][j];
-#pragma unroll
-        for (int k = 0; k < 2 * G::kDimTiles; k++) {
-          x.values[k] = into.values[k / 2][t][k % 2 * 2 + j];
-          y.values[k] = state.values[k / 2][t][k % 2 * 2 + j];
-        }
-        fold(x, y);
-        into.maximum[t][j] = x.maximum, into.sum[t][j] = x.sum;
-#pragma unroll
-        for (int k = 0; k < 2 * G::kDimTiles; k++)
-          into.values[k / 2][t][k % 2 * 2 + j] = x.values[k];
-      }
-  }
   __device__ __forceinline__ void close_section() {
     fold_in(row_, section_);
     reset(section_);
