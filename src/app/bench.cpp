@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <span>
 #include <utility>
@@ -18,6 +19,18 @@ constexpr int32_t kDefaultBatchedTokens = 512;
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+double cpu_seconds_now() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+// One repetition.
+struct Rate {
+  double tokens_per_s = 0;
+  double cpu_s_per_token = 0;
+};
 
 // The most steps from submission until all of a batch have their first token.
 int32_t steps_of_prompts(int32_t batch, int32_t prompt, int32_t budget) {
@@ -52,8 +65,11 @@ class Bench {
     return prompt;
   }
 
-  // Seconds from submission to the first token; the prompt's first `cached` tokens must be found.
-  double prefill(const std::vector<int32_t>& prompt, int32_t cached) {
+  // From submission to the first token, of the `computed` last tokens; those before must be found
+  // in the prefix cache, up to whole blocks of `block`.
+  Rate prefill(const std::vector<int32_t>& prompt, int32_t computed, int32_t block) {
+    const int32_t cached = (int32_t(prompt.size()) - computed) / block * block;
+    const double cpu_begin = cpu_seconds_now();
     submit(prompt, 1);
     RequestOutput last;
     while (!engine_.idle())
@@ -64,11 +80,12 @@ class Bench {
                   "--kv-cache-memory-bytes more",
                   last.cached_tokens,
                   cached);
-    return double(last.timings.first_token_us - last.timings.arrival_us) * 1e-6;
+    const double time = double(last.timings.first_token_us - last.timings.arrival_us) * 1e-6;
+    return {computed / time, (cpu_seconds_now() - cpu_begin) / computed};
   }
 
-  // Tokens per second over `steps` steps in which every sequence has its first token.
-  double decode(const std::vector<std::vector<int32_t>>& prompts, int32_t steps, int32_t spare) {
+  // Over `steps` steps in which every sequence has its first token.
+  Rate decode(const std::vector<std::vector<int32_t>>& prompts, int32_t steps, int32_t spare) {
     const RequestId first = next_id_;
     for (const std::vector<int32_t>& prompt : prompts) submit(prompt, steps + 1 + spare);
     size_t num_started = 0;
@@ -78,13 +95,13 @@ class Bench {
             output.completion_tokens == int32_t(output.token_ids.size()))
           num_started++;
     int64_t num_tokens = 0;
-    const double begin = seconds_now();
+    const double begin = seconds_now(), cpu_begin = cpu_seconds_now();
     for (int32_t i = 0; i < steps; i++)
       for (const RequestOutput& output : step()) num_tokens += int64_t(output.token_ids.size());
-    const double time = seconds_now() - begin;
+    const double time = seconds_now() - begin, cpu_time = cpu_seconds_now() - cpu_begin;
     for (RequestId id = first; id < next_id_; id++) engine_.cancel(id);
     while (!engine_.idle()) step();
-    return double(num_tokens) / time;
+    return {double(num_tokens) / time, cpu_time / double(num_tokens)};
   }
 
  private:
@@ -112,14 +129,22 @@ class Bench {
   RequestId next_id_ = 1;
 };
 
-void set_rates(std::vector<double> rates, double limit, BenchRow& row) {
-  std::sort(rates.begin(), rates.end());
-  const size_t middle = rates.size() / 2;
-  row.tokens_per_s =
-      rates.size() % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
-  row.min = rates.front();
-  row.max = rates.back();
-  row.limit_tokens_per_s = limit;
+double median(const std::vector<Rate>& rates, double Rate::*value) {
+  std::vector<double> values;
+  for (const Rate& rate : rates) values.push_back(rate.*value);
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+void set_rates(const std::vector<Rate>& rates, BenchRow& row) {
+  const auto [min, max] =
+      std::minmax_element(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
+        return a.tokens_per_s < b.tokens_per_s;
+      });
+  row.tokens_per_s = median(rates, &Rate::tokens_per_s);
+  row.cpu_s_per_token = median(rates, &Rate::cpu_s_per_token);
+  row.min = min->tokens_per_s;
+  row.max = max->tokens_per_s;
 }
 
 // What every test of one bench() shares.
@@ -134,20 +159,21 @@ struct Context {
 BenchRow measure_prefill(Context& c, int32_t prompt, int32_t depth) {
   const std::vector<int32_t> prefix = c.bench.random_prompt(depth);
   const int32_t block = c.plan.kv_layout.block_size;
-  std::vector<double> rates;
+  std::vector<Rate> rates;
   for (int32_t i = -1; i < c.repetitions; i++) {  // the first warms up
-    if (depth > 0) c.bench.prefill(prefix, 0);
+    if (depth > 0) c.bench.prefill(prefix, depth, block);
     std::vector<int32_t> whole = prefix;
     const std::vector<int32_t> rest = c.bench.random_prompt(prompt);
     whole.insert(whole.end(), rest.begin(), rest.end());
-    const double time = c.bench.prefill(whole, depth / block * block);
-    if (i >= 0) rates.push_back(prompt / time);
+    const Rate rate = c.bench.prefill(whole, prompt, block);
+    if (i >= 0) rates.push_back(rate);
   }
   BenchRow row{.test = BenchTest::prefill, .prompt = prompt, .depth = depth};
   const StepLimit limit =
       limit_of(c.cost.prefill(prompt, depth, c.plan.limits.max_tokens), c.limits);
   row.is_memory_bound = limit.is_memory_bound;
-  set_rates(std::move(rates), prompt / limit.seconds, row);
+  row.limit_tokens_per_s = prompt / limit.seconds;
+  set_rates(rates, row);
   return row;
 }
 
@@ -156,7 +182,7 @@ BenchRow measure_decode(Context& c, int32_t generated, int32_t depth, int32_t ba
   std::vector<std::vector<int32_t>> prompts;
   for (int32_t i = 0; i < batch; i++) prompts.push_back(c.bench.random_prompt(prompt));
   const int32_t spare = steps_of_prompts(batch, prompt, c.plan.limits.max_tokens);
-  std::vector<double> rates;
+  std::vector<Rate> rates;
   c.bench.decode(prompts, 1, spare);  // warms up, and leaves the prompts in the prefix cache
   for (int32_t i = 0; i < c.repetitions; i++)
     rates.push_back(c.bench.decode(prompts, generated, spare));
@@ -167,7 +193,8 @@ BenchRow measure_decode(Context& c, int32_t generated, int32_t depth, int32_t ba
                .batch = batch};
   const StepLimit limit = limit_of(c.cost.decode(batch, prompt + generated / 2), c.limits);
   row.is_memory_bound = limit.is_memory_bound;
-  set_rates(std::move(rates), batch / limit.seconds, row);
+  row.limit_tokens_per_s = batch / limit.seconds;
+  set_rates(rates, row);
   return row;
 }
 

@@ -36,6 +36,7 @@ struct BenchRow {
   int32_t batch = 1;
   double tokens_per_s = 0;  // the median
   double min = 0, max = 0;
+  double cpu_s_per_token = 0;  // of all threads, the median: what a busy machine disturbs less
   double limit_tokens_per_s = 0;
   bool is_memory_bound = false;
 };

@@ -65,6 +65,7 @@ std::string bench_json(const std::string& model,
                     {"tokens_per_s", row.tokens_per_s},
                     {"min", row.min},
                     {"max", row.max},
+                    {"cpu_s_per_token", row.cpu_s_per_token},
                     {"limit_tokens_per_s", row.limit_tokens_per_s},
                     {"fraction_of_limit", row.tokens_per_s / row.limit_tokens_per_s},
                     {"bound", bound(row)}});

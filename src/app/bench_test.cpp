@@ -69,6 +69,7 @@ TEST_F(Bench, every_combination_has_a_row_with_a_rate_and_a_limit) {
     EXPECT_LE(row.min, row.tokens_per_s);
     EXPECT_LE(row.tokens_per_s, row.max);
     EXPECT_GT(row.limit_tokens_per_s, 0);
+    EXPECT_GT(row.cpu_s_per_token, 0);
   }
   EXPECT_EQ(rows[3].test, BenchTest::prefill);
   EXPECT_EQ(rows[3].depth, 32);
