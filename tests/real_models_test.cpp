@@ -2,7 +2,7 @@
 // batch of 8, in chunks of 1, 7 and 64, after a prefix hit, after preemption, with 1, 2 and 3
 // threads; greedy and seeded; KV in 16 bits, int8 and int4. What is compared are the tokens and,
 // bit for bit, the log-probabilities of the 20 likeliest: functions of the logits alone. (Tiny
-// models on every instruction set: src/engine/equality_test.cpp.)
+// models on every instruction set: src/engine/equality.)
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -4,7 +4,8 @@
 // prefill, prefix hits and resumption are that one subtraction. Running sequences come first, in
 // the order of service (is_before); when blocks are missing the last of the order is preempted (its
 // blocks released, everything computed again later), never the first, and then nobody is admitted
-// in the same step. While a step is out that will give blocks back, it waits for those instead.
+// in the same step. The last itself keeps what it has and waits, as does anyone while a step is out
+// that will give blocks back; nobody after it is scheduled in that step.
 // Sequences belong to the RequestTable; the lists here only point at them.
 #pragma once
 

@@ -322,6 +322,17 @@ TEST(EqualityOfLongContexts, holds_across_the_chunks_of_keys) {
                      .is_preempted = false});
 }
 
+TEST(EqualityTest, sees_a_difference_where_there_is_one) {
+  What what = {.model = kLlama, .kv = KvDType::bf16, .num_requests = 1};
+  const Answers bf16 = answers_of(what, {});
+  what.kv = KvDType::f16;
+  const Answers f16 = answers_of(what, {});
+  int64_t num_different = 0;
+  for (const auto& [key, logits] : bf16.logits)
+    num_different += !f16.logits.contains(key) || !same_bits(logits, f16.logits.at(key));
+  EXPECT_EQ(num_different, what.max_tokens);
+}
+
 TEST(EqualityWithoutKvCache, recomputing_every_prefix_gives_the_same_bits) {
   for (const TinyModel& model : {kLlama, kGemma}) {
     const What what = {.model = model,
