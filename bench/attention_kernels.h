@@ -10,5 +10,7 @@ namespace pagoda::cuda {
 
 void launch_read_stream(const std::byte* data, int64_t bytes, uint32_t* sink, cudaStream_t stream);
 void launch_empty(cudaStream_t stream);
+// ticks[0]: clocks of a multiprocessor, ticks[1]: nanoseconds, over the same 20 us or so.
+void launch_clock(int64_t* ticks, cudaStream_t stream);
 
 }  // namespace pagoda::cuda

@@ -1,0 +1,276 @@
+// bench_prefill: GPU prefill attention in TFLOP/s (causal counted as half). Protocol: CUDA events,
+// median, in two states: hot, after 1.2 s of load, and rested, 10 launches after 0.4 s of idling;
+// beside each the share of tensor-core clocks in use, which the card's heat does not move. Random
+// data, 16k tokens in all; "contiguous" is a cache of 128-token blocks in order. `--json FILE`
+// writes every figure, `--only WORD` picks lines. bench/prefill_peers.py times cuDNN alike.
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "attention_kernels.h"
+#include "backend/cuda/check/decode_case.h"
+#include "backend/cuda/prefill.h"
+
+namespace pagoda::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct PrefillShape {
+  std::string name;
+  int32_t D, H, KH;
+  std::vector<int32_t> q_lens, kv_lens;
+  PrefillMask mask = PrefillMask::causal;
+  int32_t S = 128;
+  bool random_blocks = false;
+  int32_t height_for = 0;  // q_len that picks the tile's height; 0: the longest
+};
+
+class PrefillLine {
+ public:
+  explicit PrefillLine(const PrefillShape& shape) : s_(shape) {
+    cu_.assign(1, 0);
+    for (int32_t q : s_.q_lens) cu_.push_back(cu_.back() + q);
+    kv_.kv_heads = s_.KH;
+    kv_.format = {KvDType::bf16, s_.S, s_.D, s_.D};
+    lay_out_blocks();
+    pool_ = DeviceBytes(kv_.num_blocks * kv_.block_bytes());
+    kv_.base = pool_.as();
+    const int32_t head_elements = static_cast<int32_t>(kv_.format.head_bytes() / 2);
+    fill_random(kv_.base, true, kv_.num_blocks * s_.KH, head_elements, nullptr, 1, 1.f, nullptr);
+    const int64_t width = int64_t{s_.H} * s_.D;
+    q_ = DeviceBytes(cu_.back() * width * 2);
+    out_ = DeviceBytes(cu_.back() * width * 2);
+    fill_random(
+        q_.as(), true, cu_.back(), static_cast<int32_t>(width), nullptr, 11, 1.f, nullptr);
+    const int32_t zero[1] = {0};
+    ticket_ = to_device<int32_t>(zero);
+    plan();
+    CUDA_CHECK(cudaDeviceSynchronize());
+  }
+
+  double flops() const {
+    double scores = 0;
+    for (size_t b = 0; b < s_.q_lens.size(); b++) {
+      const double q = s_.q_lens[b], kv = s_.kv_lens[b];
+      scores += s_.mask == PrefillMask::full ? q * kv : q * (kv - q / 2);
+    }
+    return 4. * s_.H * s_.D * scores;
+  }
+
+  void launch() {
+    AttentionBatch batch;
+    batch.block_table = {table_.as<int32_t>(), s_.q_lens.size() * max_blocks_};
+    batch.max_blocks = max_blocks_;
+    const int64_t width = int64_t{s_.H} * s_.D, T = cu_.back();
+    const AttentionArgs args = {.q = ConstTensorView(q_.as(), DType::bf16, {T, width}),
+                                .kv = kv_,
+                                .batch = batch,
+                                .num_heads = s_.H,
+                                .scale = 1.f / std::sqrt(float(s_.D)),
+                                .out = TensorView(out_.as(), DType::bf16, {T, width})};
+    PrefillLaunch l{.args = args};
+    l.plan = device_plan_.as();
+    l.tile = tile_;
+    l.mask = s_.mask;
+    l.ticket = ticket_.as<int32_t>();
+    prefill_attention(l, {});
+  }
+
+ private:
+  void lay_out_blocks() {
+    const int32_t longest = *std::max_element(s_.kv_lens.begin(), s_.kv_lens.end());
+    max_blocks_ = static_cast<int32_t>(ceil_div(longest, s_.S));
+    kv_.num_blocks = 0;
+    for (int32_t len : s_.kv_lens) kv_.num_blocks += ceil_div(len, s_.S);
+    std::vector<int32_t> blocks(kv_.num_blocks), table(s_.kv_lens.size() * max_blocks_);
+    std::iota(blocks.begin(), blocks.end(), 0);
+    if (s_.random_blocks) std::shuffle(blocks.begin(), blocks.end(), std::mt19937(3));
+    size_t next = 0;
+    for (size_t b = 0; b < s_.kv_lens.size(); b++)
+      for (int32_t i = 0; i < ceil_div(s_.kv_lens[b], s_.S); i++)
+        table[b * max_blocks_ + i] = blocks[next++];
+    table_ = to_device<int32_t>(table);
+  }
+
+  void plan() {
+    const int32_t longest = *std::max_element(s_.q_lens.begin(), s_.q_lens.end());
+    tile_ = prefill_tile(KvDType::bf16, s_.D, s_.height_for > 0 ? s_.height_for : longest);
+    PrefillPlanInput in;
+    in.cu_q_lens = cu_;
+    in.kv_lens = s_.kv_lens;
+    in.tile_rows = tile_.rows;
+    in.tile_keys = tile_.keys;
+    in.mask = s_.mask;
+    const PrefillPlan plan = plan_prefill(in);
+    const PrefillPlanShape shape = {plan.header.num_tiles};
+    std::vector<std::byte> bytes(shape.num_bytes());
+    write_plan(plan, shape, bytes);
+    device_plan_ = to_device<std::byte>(bytes);
+  }
+
+  PrefillShape s_;
+  KvView kv_;
+  int32_t max_blocks_ = 0;
+  std::vector<int32_t> cu_;
+  PrefillTileSize tile_;
+  DeviceBytes pool_, q_, out_, table_, device_plan_, ticket_;
+};
+
+class PrefillBench {
+ public:
+  std::string only;
+
+  PrefillBench() {
+    CUDA_CHECK(cudaEventCreate(&begin_));
+    CUDA_CHECK(cudaEventCreate(&end_));
+    fmt::print("{:<30}{:>8}{:>8}{:>9}{:>8}{:>8}   TFLOP/s, MHz, tensor clocks in use\n",
+               "line",
+               "hot",
+               "MHz",
+               "rested",
+               "MHz",
+               "in use");
+  }
+
+  // Hot and rested TFLOP/s.
+  std::pair<double, double> line(const PrefillShape& shape) {
+    if (shape.name.find(only) == std::string::npos) return {1, 1};
+    PrefillLine line(shape);
+    line.launch();
+    CUDA_CHECK(cudaDeviceSynchronize());
+    const auto from = Clock::now();
+    while (Clock::now() - from < std::chrono::milliseconds(1200)) {
+      for (int i = 0; i < 4; i++) line.launch();
+      CUDA_CHECK(cudaDeviceSynchronize());
+    }
+    const State hot = measure(line, 11);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    for (int i = 0; i < 3; i++) line.launch();
+    const State rested = measure(line, 7);
+    fmt::print("{:<30}{:>8.0f}{:>8.0f}{:>9.0f}{:>8.0f}{:>7.1f}%\n",
+               shape.name,
+               hot.tflops,
+               hot.mhz,
+               rested.tflops,
+               rested.mhz,
+               100 * hot.tflops / (0.540672 * hot.mhz));
+    if (!json_.empty()) json_ += ", ";
+    json_ += fmt::format("\"{}\": [{:.1f}, {:.1f}]", shape.name, hot.tflops, rested.tflops);
+    return {hot.tflops, rested.tflops};
+  }
+
+  std::string json() const { return "{" + json_ + "}"; }
+
+ private:
+  struct State {
+    double tflops, mhz;
+  };
+
+  State measure(PrefillLine& line, int launches) {
+    std::vector<float> times;
+    for (int i = 0; i < launches; i++) {
+      CUDA_CHECK(cudaEventRecord(begin_));
+      line.launch();
+      CUDA_CHECK(cudaEventRecord(end_));
+      CUDA_CHECK(cudaEventSynchronize(end_));
+      float ms = 0;
+      CUDA_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
+      times.push_back(ms);
+    }
+    line.launch();
+    launch_clock(clock_.as<int64_t>(), nullptr);
+    int64_t ticks[2];
+    CUDA_CHECK(cudaMemcpy(ticks, clock_.as(), sizeof ticks, cudaMemcpyDeviceToHost));
+    std::sort(times.begin(), times.end());
+    return {line.flops() / times[times.size() / 2] * 1e-9, 1e3 * double(ticks[0]) / double(ticks[1])};
+  }
+
+  cudaEvent_t begin_, end_;
+  DeviceBytes clock_ = DeviceBytes(16);
+  std::string json_;
+};
+
+std::vector<int32_t> repeated(int32_t n, int32_t len) {
+  return std::vector<int32_t>(n, len);
+}
+
+void fixed_lines(PrefillBench& bench) {
+  struct Heads {
+    int32_t D, H, KH;
+  };
+  for (const Heads& h : {Heads{128, 32, 8}, Heads{128, 16, 16}, Heads{64, 32, 32}, Heads{256, 8, 8}})
+    for (int32_t len : {1024, 4096, 16384, -4096}) {
+      const int32_t keys = std::abs(len), B = 16384 / keys;
+      PrefillShape s = {fmt::format("hd{} {}/{} {}k{}", h.D, h.H, h.KH, keys / 1024, len < 0 ? " full" : ""),
+                        h.D, h.H, h.KH, repeated(B, keys), repeated(B, keys)};
+      if (len < 0) s.mask = PrefillMask::full;
+      bench.line(s);
+      if (h.D != 64 || len < 0) continue;
+      s.name += " low", s.height_for = 1;
+      bench.line(s);
+      s.name.replace(s.name.size() - 3, 3, "tall"), s.height_for = 1 << 20;
+      bench.line(s);
+    }
+}
+
+void run(PrefillBench& bench) {
+  fixed_lines(bench);
+  for (int32_t S : {64, 16})
+    for (int32_t len : {4096, 16384}) {
+      const int32_t B = 16384 / len;
+      bench.line({fmt::format("hd128 32/8 {}k blocks of {}", len / 1024, S), 128, 32, 8,
+                  repeated(B, len), repeated(B, len), PrefillMask::causal, S, true});
+    }
+  bench.line({"512 over 16k, blocks of 16", 128, 32, 8, {512}, {512 + 16384}, PrefillMask::causal, 16, true});
+  bench.line({"128 over 32k, blocks of 16", 128, 32, 8, {128}, {128 + 32768}, PrefillMask::causal, 16, true});
+  std::vector<int32_t> lens;  // heavy-tailed, 64 to 8k
+  std::mt19937 random(7);
+  int64_t total = 0;
+  for (int i = 0; i < 64; i++) {
+    const double u = double(random() % 10000 + 1) / 10001.;
+    lens.push_back(static_cast<int32_t>(std::min(8192., 64. / std::pow(u, 0.9))));
+    total += lens.back();
+  }
+  const auto mean = static_cast<int32_t>(total / 64);
+  bench.line({fmt::format("varlen 64, mean {}", mean), 128, 32, 8, lens, lens});
+  bench.line({fmt::format("fixed 64 x {}", mean), 128, 32, 8, repeated(64, mean), repeated(64, mean)});
+}
+
+}  // namespace
+}  // namespace pagoda::cuda
+
+int main(int argc, char** argv) {
+  std::string file, only;
+  for (int i = 1; i + 1 < argc; i++) {
+    if (!std::strcmp(argv[i], "--only")) only = argv[i + 1];
+    if (!std::strcmp(argv[i], "--json")) file = argv[i + 1];
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    fmt::print("bench_prefill: no GPU here\n");
+    return 4;
+  }
+  try {
+    pagoda::cuda::PrefillBench bench;
+    bench.only = only;
+    pagoda::cuda::run(bench);
+    if (!file.empty()) std::ofstream(file) << bench.json() << "\n";
+  } catch (const pagoda::Error& e) {
+    fmt::print("bench_prefill: {}\n", e.message());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,63 @@
+"""cuDNN through PyTorch on bench_prefill's fixed lines, by the same protocol (hot: after 1.2 s of load; rested: 10
+launches after 0.4 s of idling), beside this project's figures of the same run. prefill_peers.py [OURS.json]"""
+import json
+import sys
+import time
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+
+def median_ms(call, launches: int) -> float:
+    times = []
+    for _ in range(launches):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return sorted(times)[launches // 2]
+
+
+def hot_and_rested(call) -> tuple[float, float]:
+    call()
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    while time.monotonic() - begin < 1.2:
+        for _ in range(4):
+            call()
+        torch.cuda.synchronize()
+    hot = median_ms(call, 11)
+    time.sleep(0.4)
+    for _ in range(3):
+        call()
+    return hot, median_ms(call, 7)
+
+
+def main() -> None:
+    ours = {}
+    if len(sys.argv) > 1:
+        with open(sys.argv[1]) as file:
+            ours = json.load(file)
+    print(f"{'line':<24}{'cuDNN hot':>10}{'rested':>8}{'ours hot':>10}{'rested':>8}{'ratio hot':>11}{'rested':>8}")
+    for dim, heads, kv_heads in ((128, 32, 8), (128, 16, 16), (64, 32, 32), (256, 8, 8)):
+        for length, causal in ((1024, True), (4096, True), (16384, True), (4096, False)):
+            name = f"hd{dim} {heads}/{kv_heads} {length // 1024}k{'' if causal else ' full'}"
+            batch = 16384 // length
+            q, k, v = (torch.randn(batch, length, h, dim, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+                       for h in (heads, kv_heads, kv_heads))
+
+            def call():
+                with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv_heads)
+            flops = 4 * batch * heads * length * length * dim / (2 if causal else 1)
+            hot, rested = (flops / ms * 1e-9 for ms in hot_and_rested(call))
+            mine = ours.get(name, [float("nan")] * 2)
+            print(f"{name:<24}{hot:>10.0f}{rested:>8.0f}{mine[0]:>10.0f}{mine[1]:>8.0f}"
+                  f"{mine[0] / hot:>11.2f}{mine[1] / rested:>8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,316 @@
+#include "backend/cuda/check/prefill_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "backend/cuda/append.h"
+#include "backend/cuda/check/reference_kernels.h"
+#include "backend/cuda/format.h"
+#include "base/half.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr int32_t kNeverRead = 0x3FFFFFFF;
+constexpr int32_t kJumpKeys = 37;  // keys of one gain
+
+float jump_gain(Jumps jumps, int32_t at, int32_t kv_len) {
+  const float part = float(at) / float(kv_len);
+  switch (jumps) {
+    case Jumps::rising:  // toward position 0, where the kernel's loop ends
+      return 1.f + 40.f * (1.f - part);
+    case Jumps::falling:
+      return 1.f + 40.f * part;
+    case Jumps::spikes:
+      return at / kJumpKeys % 6 == 2 ? 60.f : 0.3f;
+    case Jumps::none:
+      break;
+  }
+  return 1.f;
+}
+
+DType q_dtype(KvDType dtype) {
+  return dtype == KvDType::bf16 ? DType::bf16 : DType::f16;
+}
+
+std::vector<std::byte> plan_bytes(const PrefillPlan& plan) {
+  const PrefillPlanShape shape = {plan.header.num_tiles};
+  std::vector<std::byte> bytes(shape.num_bytes());
+  write_plan(plan, shape, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
+  if (s_.q_lens.empty()) s_.q_lens = s_.kv_lens;
+  cu_q_lens_.assign(1, 0);
+  for (int32_t q : s_.q_lens) cu_q_lens_.push_back(cu_q_lens_.back() + q);
+  T_ = cu_q_lens_.back();
+  kv_.kv_heads = s_.kv_heads;
+  kv_.format = {s_.dtype, s_.block_size, s_.head_dim, s_.head_dim};
+  lay_out_blocks();
+  const int64_t bytes = kv_.num_blocks * kv_.block_bytes();
+  pool_ = DeviceBytes(bytes);
+  kv_.base = pool_.as();
+  const int64_t used = s_.first_block * kv_.block_bytes();
+  CUDA_CHECK(cudaMemset(pool_.as() + used, 0xFF, bytes - used));
+  out_ = DeviceBytes(int64_t{T_} * s_.num_heads * s_.head_dim * 2);
+  sums_ = DeviceBytes(int64_t{T_} * s_.num_heads * 4);
+  std::vector<float> sinks(s_.num_heads);
+  for (int32_t h = 0; h < s_.num_heads; h++) sinks[h] = 0.5f * float(h % 7) - 1.f;
+  sinks_ = to_device<float>(sinks);
+  const int32_t zero[1] = {0};
+  ticket_ = to_device<int32_t>(zero);
+  write_queries();
+  write_cache();
+  const int32_t longest = *std::max_element(s_.q_lens.begin(), s_.q_lens.end());
+  tile_ = prefill_tile(s_.dtype, s_.head_dim, s_.max_q_len > 0 ? s_.max_q_len : longest);
+  plan_ = make_plan(cu_q_lens_, s_.kv_lens);
+  const std::vector<std::byte> host = plan_bytes(plan_);
+  device_plan_ = to_device<std::byte>(host);
+  part_plan_ = DeviceBytes(host.size() + sizeof(PrefillPlanHeader));
+  CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+PrefillPlan PrefillCase::make_plan(std::span<const int32_t> cu_q_lens,
+                                   std::span<const int32_t> kv_lens) const {
+  PrefillPlanInput in;
+  in.cu_q_lens = cu_q_lens;
+  in.kv_lens = kv_lens;
+  in.tile_rows = tile_.rows;
+  in.tile_keys = tile_.keys;
+  in.window = s_.window;
+  in.mask = s_.mask;
+  return plan_prefill(in);
+}
+
+void PrefillCase::lay_out_blocks() {
+  const int32_t B = static_cast<int32_t>(s_.kv_lens.size()), S = s_.block_size;
+  const int32_t longest = *std::max_element(s_.kv_lens.begin(), s_.kv_lens.end());
+  max_blocks_ = static_cast<int32_t>(ceil_div(longest, S)) + 1;
+  int64_t total = 1;
+  for (int32_t len : s_.kv_lens) total += ceil_div(len, S);
+  std::vector<int32_t> free(total);
+  std::iota(free.begin(), free.end(), s_.first_block);
+  if (!s_.rising_blocks) std::shuffle(free.begin(), free.end(), std::mt19937(s_.seed + 77));
+  kv_.num_blocks = s_.first_block + total;
+  table_.assign(int64_t{B} * max_blocks_, kNeverRead);
+  size_t next = 0;
+  for (int32_t b = 0; b < B; b++)
+    for (int32_t i = 0; i < ceil_div(s_.kv_lens[b], S); i++)
+      table_[int64_t{b} * max_blocks_ + i] = free[next++];
+}
+
+void PrefillCase::write_queries() {
+  const int32_t width = s_.num_heads * s_.head_dim, product = width + 2 * s_.kv_heads * s_.head_dim;
+  q_ = DeviceBytes(int64_t{T_} * product * 2 + 16);
+  CUDA_CHECK(cudaMemset(q_.as(), 0xFF, int64_t{T_} * product * 2));
+  std::vector<uint64_t> ids;
+  for (size_t b = 0; b < s_.q_lens.size(); b++)
+    for (int32_t i = 0; i < s_.q_lens[b]; i++)
+      ids.push_back((uint64_t{1} << 40) + (uint64_t(b) << 32) + uint32_t(s_.kv_lens[b] - s_.q_lens[b] + i));
+  if (ids.empty()) return;
+  const DeviceBytes device_ids = to_device<uint64_t>(ids);
+  const DeviceBytes rows(int64_t{T_} * width * 2);
+  fill_random(rows.as<void>(), s_.dtype == KvDType::bf16, T_, width, device_ids.as<uint64_t>(),
+              s_.seed + 5, s_.q_gain, nullptr);
+  CUDA_CHECK(cudaMemcpy2D(
+      q_.as(), product * 2, rows.as(), width * 2, width * 2, T_, cudaMemcpyDeviceToDevice));
+}
+
+void PrefillCase::write_cache() {
+  const int32_t B = static_cast<int32_t>(s_.kv_lens.size()), S = s_.block_size;
+  const int32_t width = s_.kv_heads * s_.head_dim;
+  const bool bf16 = s_.dtype == KvDType::bf16;
+  for (int32_t b = 0; b < B; b++) {
+    const int32_t n = s_.kv_lens[b];
+    if (n == 0) continue;
+    std::vector<uint64_t> ids;
+    std::vector<int32_t> slots;
+    for (int32_t i = 0; i < n; i++) {
+      ids.push_back((uint64_t(b) << 32) + i);
+      slots.push_back(table_[int64_t{b} * max_blocks_ + i / S] * S + i % S);
+    }
+    const DeviceBytes device_ids = to_device<uint64_t>(ids);
+    const DeviceBytes device_slots = to_device<int32_t>(slots);
+    const DeviceBytes k(int64_t{n} * width * 2), v(int64_t{n} * width * 2), q(int64_t{n} * s_.head_dim * 2);
+    const int32_t step = s_.jumps == Jumps::none ? n : kJumpKeys;
+    for (int32_t i = 0; i < n; i += step)
+      fill_random(k.as() + int64_t{i} * width * 2, bf16, std::min(step, n - i), width,
+                  device_ids.as<uint64_t>() + i, s_.seed, jump_gain(s_.jumps, i, n), nullptr);
+    fill_random(v.as<void>(), bf16, n, width, device_ids.as<uint64_t>(), s_.seed + 1, 1.f, nullptr);
+    RopeStoreKvArgs args = {};
+    const DType dtype = q_dtype(s_.dtype);
+    args.q = TensorView(q.as(), dtype, {n, 0});
+    args.k = ConstTensorView(k.as(), dtype, {n, width});
+    args.v = ConstTensorView(v.as(), dtype, {n, width});
+    args.style = RopeStyle::none;
+    args.slots = {device_slots.as<int32_t>(), static_cast<size_t>(n)};
+    args.kv = kv_;
+    rope_store_kv({args}, {});
+    CUDA_CHECK(cudaDeviceSynchronize());
+  }
+  if (s_.window > 0)  // what the window has left behind must not be read
+    for (int32_t b = 0; b < B; b++)
+      for (int32_t i = 0; i < (s_.kv_lens[b] - s_.q_lens[b] - s_.window + 1) / S; i++)
+        table_[int64_t{b} * max_blocks_ + i] = kNeverRead;
+  device_table_ = to_device<int32_t>(table_);
+}
+
+void PrefillCase::launch(const Part& part, const std::byte* plan, cudaStream_t stream) {
+  AttentionBatch batch;
+  batch.block_table = {device_table_.as<int32_t>() + int64_t{part.seq} * max_blocks_,
+                       table_.size() - int64_t{part.seq} * max_blocks_};
+  batch.max_blocks = max_blocks_;
+  const int64_t width = int64_t{s_.num_heads} * s_.head_dim;
+  const int64_t product = width + 2 * s_.kv_heads * s_.head_dim;
+  const DType dtype = q_dtype(s_.dtype);
+  const ConstTensorView qkv(q_.as() + part.row * product * 2, dtype, {part.num_rows, product});
+  const AttentionArgs args = {
+      .q = qkv.slice_cols(0, width),
+      .kv = kv_,
+      .batch = batch,
+      .num_heads = s_.num_heads,
+      .scale = 1.f / std::sqrt(float(s_.head_dim)),
+      .window = s_.window,
+      .softcap = s_.softcap,
+      .sinks = s_.sinks ? ConstTensorView(sinks_.as(), DType::f32, {1, s_.num_heads})
+                        : ConstTensorView(),
+      .out = TensorView(out_.as() + part.row * width * 2, dtype, {part.num_rows, width}),
+      .log_sum_exp = TensorView(
+          sums_.as() + int64_t{part.row} * s_.num_heads * 4, DType::f32, {part.num_rows, s_.num_heads})};
+  PrefillLaunch launch{.args = args};
+  launch.plan = plan;
+  launch.tile = tile_;
+  launch.mask = s_.mask;
+  launch.ticket = ticket_.as<int32_t>();
+  launch.section_heads = s_.section_heads;
+  prefill_attention(launch, {.stream = stream});
+}
+
+void PrefillCase::run(cudaStream_t stream) {
+  launch({0, 0, T_, 0}, device_plan_.as(), stream);
+}
+
+void PrefillCase::poison() {
+  CUDA_CHECK(cudaMemset(out_.as(), 0xFF, int64_t{T_} * s_.num_heads * s_.head_dim * 2));
+  CUDA_CHECK(cudaMemset(sums_.as(), 0xFF, int64_t{T_} * s_.num_heads * 4));
+}
+
+std::vector<uint16_t> PrefillCase::output() {
+  poison();
+  run(nullptr);
+  return last_output();
+}
+
+std::vector<uint16_t> PrefillCase::output_in_chunks(int32_t rows) {
+  poison();
+  for (size_t b = 0; b < s_.q_lens.size(); b++)
+    for (int32_t at = 0; at < s_.q_lens[b]; at += rows) {
+      const int32_t n = std::min(rows, s_.q_lens[b] - at), cu[2] = {0, n};
+      const int32_t kv_len = s_.kv_lens[b] - s_.q_lens[b] + at + n;
+      const std::vector<std::byte> plan = plan_bytes(make_plan(cu, {&kv_len, 1}));
+      CUDA_CHECK(cudaMemcpy(part_plan_.as(), plan.data(), plan.size(), cudaMemcpyHostToDevice));
+      launch({static_cast<int32_t>(b), cu_q_lens_[b] + at, n, kv_len}, part_plan_.as(), nullptr);
+      CUDA_CHECK(cudaDeviceSynchronize());
+    }
+  return last_output();
+}
+
+std::vector<uint16_t> PrefillCase::last_output() {
+  CUDA_CHECK(cudaDeviceSynchronize());
+  last_.resize(int64_t{T_} * s_.num_heads * s_.head_dim);
+  CUDA_CHECK(cudaMemcpy(last_.data(), out_.as(), last_.size() * 2, cudaMemcpyDeviceToHost));
+  return last_;
+}
+
+int32_t PrefillCase::ticket() const {
+  int32_t x = 0;
+  CUDA_CHECK(cudaMemcpy(&x, ticket_.as(), 4, cudaMemcpyDeviceToHost));
+  return x;
+}
+
+// {sequence, last key, first key} of each row.
+std::vector<int32_t> PrefillCase::reference_rows() const {
+  std::vector<int32_t> rows;
+  for (size_t b = 0; b < s_.q_lens.size(); b++)
+    for (int32_t i = 0; i < s_.q_lens[b]; i++) {
+      const int32_t position = s_.kv_lens[b] - s_.q_lens[b] + i;
+      rows.push_back(static_cast<int32_t>(b));
+      rows.push_back(s_.mask == PrefillMask::full ? s_.kv_lens[b] - 1 : position);
+      rows.push_back(s_.window > 0 ? std::max(0, position - s_.window + 1) : 0);
+    }
+  return rows;
+}
+
+ReferenceParams PrefillCase::reference_params() const {
+  ReferenceParams p = {};
+  p.kv = reinterpret_cast<const uint8_t*>(kv_.base);
+  p.sinks = s_.sinks ? sinks_.as<float>() : nullptr;
+  p.block_table = device_table_.as<int32_t>();
+  p.block_bytes = kv_.block_bytes();
+  p.head_bytes = static_cast<int32_t>(kv_.format.head_bytes());
+  p.v_offset = static_cast<int32_t>(kv_.format.v_offset());
+  p.max_blocks = max_blocks_;
+  p.block_size = s_.block_size;
+  p.num_heads = s_.num_heads;
+  p.group = s_.num_heads / s_.kv_heads;
+  p.head_dim = s_.head_dim;
+  p.max_keys = std::max(1, *std::max_element(s_.kv_lens.begin(), s_.kv_lens.end()));
+  p.scale = 1.f / std::sqrt(float(s_.head_dim));
+  p.softcap = s_.softcap;
+  p.format = cuda_format(s_.dtype);
+  p.q_is_bf16 = s_.dtype == KvDType::bf16;
+  return p;
+}
+
+CaseError PrefillCase::error() {
+  const int32_t H = s_.num_heads, D = s_.head_dim;
+  ReferenceParams p = reference_params();
+  const int64_t n = int64_t{T_} * H;
+  const DeviceBytes device_rows = to_device<int32_t>(reference_rows());
+  const DeviceBytes scores(n * p.max_keys * 8), out(n * D * 8), sums(n * 8), q(n * D * 2);
+  const int64_t width = int64_t{H} * D, product = width + 2 * s_.kv_heads * D;
+  CUDA_CHECK(cudaMemcpy2D(
+      q.as(), width * 2, q_.as(), product * 2, width * 2, T_, cudaMemcpyDeviceToDevice));
+  p.q = q.as();
+  p.rows = device_rows.as<int32_t>();
+  p.scores = scores.as<double>();
+  p.out = out.as<double>();
+  p.log_sum_exp = sums.as<double>();
+  launch_reference(p, T_, nullptr);
+  CUDA_CHECK(cudaDeviceSynchronize());
+  std::vector<double> want(n * D), want_sums(n);
+  std::vector<float> got_sums(n);
+  CUDA_CHECK(cudaMemcpy(want.data(), out.as(), n * D * 8, cudaMemcpyDeviceToHost));
+  CUDA_CHECK(cudaMemcpy(want_sums.data(), sums.as(), n * 8, cudaMemcpyDeviceToHost));
+  CUDA_CHECK(cudaMemcpy(got_sums.data(), sums_.as(), n * 4, cudaMemcpyDeviceToHost));
+  return compare(want, want_sums, got_sums);
+}
+
+CaseError PrefillCase::compare(std::span<const double> want,
+                               std::span<const double> want_sums,
+                               std::span<const float> got_sums) const {
+  const int32_t D = s_.head_dim;
+  CaseError e;
+  for (size_t i = 0; i < want_sums.size(); i++) {
+    double norm = 0, wrong = 0;
+    for (int32_t d = 0; d < D; d++) {
+      const uint16_t bits = last_[i * D + d];
+      const double x = s_.dtype == KvDType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+      const double y = want[i * D + d];
+      if (!std::isfinite(x)) e.not_finite++;
+      norm += y * y, wrong += (x - y) * (x - y);
+    }
+    e.worst_row = std::max(e.worst_row, norm > 0 ? std::sqrt(wrong / norm) : std::sqrt(wrong));
+    if (std::isinf(want_sums[i]) && std::isinf(got_sums[i])) continue;
+    const double off = std::abs(got_sums[i] - want_sums[i]) / std::max(1.0, std::abs(want_sums[i]));
+    if (!(off <= e.worst_sum)) e.worst_sum = off;
+  }
+  return e;
+}
+
+}  // namespace pagoda::cuda

@@ -1,0 +1,232 @@
+// prefill_check: prefill attention on this machine's GPU against float64, and the promises about
+// bits. Prints one line a group and exits 1 if anything is off. `prefill_check small` runs a few
+// cases of each kind, for compute-sanitizer.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "backend/cuda/check/prefill_case.h"
+
+namespace pagoda::cuda {
+namespace {
+
+using Lens = std::vector<int32_t>;
+
+class PrefillChecker {
+ public:
+  explicit PrefillChecker(bool small) : small_(small) {}
+
+  int run() {
+    shapes();
+    hard();
+    bits();
+    big_pool();
+    fmt::print("prefill_check: {} cases, {} wrong\n", cases_, wrong_);
+    return wrong_ > 0;
+  }
+
+ private:
+  void expect(bool good, const std::string& what) {
+    cases_++;
+    if (good) return;
+    wrong_++;
+    fmt::print("WRONG {}\n", what);
+  }
+
+  // Weights and outputs are rounded to 8 (bf16) or 11 bits.
+  void check(const PrefillCaseShape& shape, const std::string& what, double loosen = 1) {
+    try {
+      PrefillCase c(shape);
+      c.output();
+      const CaseError e = c.error();
+      const double limit = loosen * (shape.dtype == KvDType::bf16 ? 8e-3 : 1.5e-3);
+      expect(e.not_finite == 0 && e.worst_row < limit && e.worst_sum < loosen * 2e-3 &&
+                 c.ticket() == 0,
+             fmt::format("{}: row {:.1e}, sum {:.1e}, {} not finite, ticket {}",
+                         what,
+                         e.worst_row,
+                         e.worst_sum,
+                         e.not_finite,
+                         c.ticket()));
+      worst_ = std::max(worst_, e.worst_row);
+    } catch (const Error& e) {
+      expect(false, fmt::format("{}: {}", what, e.message()));
+    }
+  }
+  void report(const std::string& what) {
+    fmt::print("{:<34} worst row error {:.1e}\n", what, worst_);
+    worst_ = 0;
+  }
+
+  struct Kind {
+    KvDType dtype;
+    int32_t head_dim;
+  };
+  static std::vector<Kind> kinds() {
+    return {{KvDType::bf16, 64},  {KvDType::bf16, 80},  {KvDType::bf16, 96},
+            {KvDType::bf16, 128}, {KvDType::bf16, 192}, {KvDType::bf16, 256},
+            {KvDType::f16, 64},   {KvDType::f16, 128},  {KvDType::f16, 256}};
+  }
+
+  void shapes() {
+    for (const Kind& kind : kinds()) {
+      const bool brief = small_ && kind.head_dim != 128;
+      const std::string who = fmt::format("{} hd{}", name(kind.dtype), kind.head_dim);
+      PrefillCaseShape s;
+      s.dtype = kind.dtype, s.head_dim = kind.head_dim;
+      for (int32_t S : {16, 24, 32, 48, 64, 128}) {
+        if (small_ && S != 48) continue;
+        s.block_size = S;
+        s.kv_lens = brief ? Lens{70} : Lens{200, 77, 64, 1001, 513, 128, 129};
+        s.q_lens = brief ? Lens{40} : Lens{200, 1, 64, 333, 128, 127, 129};
+        check(s, fmt::format("{} S{}", who, S));
+      }
+      s.block_size = 16;
+      if (brief) continue;
+      s.kv_lens = {300, 700}, s.q_lens = {300, 5};
+      s.mask = PrefillMask::full;
+      check(s, who + " full");
+      s.mask = PrefillMask::causal;
+      s.kv_lens = {900, 300, 1500, 64}, s.q_lens = {700, 300, 60, 64};
+      for (int32_t window : {1, 33, 128, 129, 500, 2000}) {
+        s.window = window;
+        check(s, fmt::format("{} window {}", who, window));
+        s.block_size = s.block_size == 16 ? 64 : 16;
+        s.sinks = !s.sinks;
+      }
+      s.window = 100, s.softcap = 30.f, s.sinks = true;
+      check(s, who + " window softcap sinks");
+      s.window = 0;
+      s.softcap = 5.f, s.q_gain = 10.f;
+      check(s, who + " softcap 5 of large scores", 2);
+      s.softcap = 0.f, s.q_gain = 1.f, s.sinks = false;
+      for (int32_t G : {1, 3, 8}) {
+        s.num_heads = 2 * G, s.kv_heads = 2;
+        s.kv_lens = {260, 40}, s.q_lens = {};
+        check(s, fmt::format("{} G{}", who, G));
+      }
+      report(who);
+    }
+  }
+
+  void hard() {
+    for (const Kind& kind : kinds()) {
+      if (small_ && kind.head_dim != 128) continue;
+      const std::string who = fmt::format("{} hd{}", name(kind.dtype), kind.head_dim);
+      PrefillCaseShape s;
+      s.dtype = kind.dtype, s.head_dim = kind.head_dim;
+      s.num_heads = 2, s.kv_heads = 1;
+      s.kv_lens = small_ ? Lens{300} : Lens{1300, 77};
+      for (Jumps jumps : {Jumps::rising, Jumps::falling, Jumps::spikes}) {
+        s.jumps = jumps;
+        check(s, fmt::format("{} jumps {}", who, int(jumps)), 2);
+      }
+      s.jumps = Jumps::none;
+      s.q_gain = 40.f;  // one key takes all
+      check(s, who + " huge logits", 2);
+      s.q_gain = 1e-3f;
+      check(s, who + " flat logits", 2);
+      s.q_gain = 1.f;
+      s.kv_lens = {100, 40, 0, 1, 128}, s.q_lens = {200, 40, 3, 1, 0};
+      check(s, who + " rows without keys");
+      s.sinks = true;
+      check(s, who + " rows without keys, sinks");
+      report(who + " hard inputs");
+    }
+  }
+
+  // ---- bits
+
+  static bool same(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 2) == 0;
+  }
+
+  void bits() {
+    for (const Kind& kind : kinds()) {
+      if (small_ && kind.head_dim != 128) continue;
+      PrefillCaseShape s;
+      s.dtype = kind.dtype, s.head_dim = kind.head_dim;
+      s.kv_lens = small_ ? Lens{300, 77} : Lens{1700, 77, 3000};
+      s.q_lens = small_ ? Lens{300, 70} : Lens{1700, 70, 900};
+      same_bits(s, fmt::format("{} hd{}", name(kind.dtype), kind.head_dim));
+      s.window = 200;
+      s.jumps = Jumps::spikes;
+      same_bits(s, fmt::format("{} hd{} window, spikes", name(kind.dtype), kind.head_dim));
+    }
+    fmt::print("bits: twice, alone, chunks, block sizes and orders, tile heights, replay\n");
+  }
+
+  void same_bits(const PrefillCaseShape& s, const std::string& who) {
+    PrefillCase batch(s);
+    const std::vector<uint16_t> whole = batch.output();
+    expect(same(whole, batch.output()), who + " bits: twice");
+    for (int32_t rows : {100000, 512, 64, 7, 1}) {
+      if (small_ && rows < 64) continue;
+      expect(same(whole, batch.output_in_chunks(rows)),
+             fmt::format("{} bits: chunks of {}", who, rows));
+    }
+    for (int32_t S : {24, 64, 128}) {
+      PrefillCaseShape other = s;
+      other.block_size = S;
+      other.rising_blocks = S == 64;
+      expect(same(whole, PrefillCase(other).output()), fmt::format("{} bits: S{}", who, S));
+    }
+    PrefillCaseShape tall = s;
+    tall.max_q_len = 1 << 20;
+    tall.section_heads = s.num_heads;
+    expect(same(whole, PrefillCase(tall).output()), who + " bits: tile height, sections");
+    replayed(batch, whole, who);
+  }
+
+  void replayed(PrefillCase& batch, const std::vector<uint16_t>& whole, const std::string& who) {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CUDA_CHECK(cudaStreamCreate(&stream));
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 3; i++) batch.run(stream);
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    batch.poison();
+    for (int i = 0; i < 2; i++) CUDA_CHECK(cudaGraphLaunch(exec, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    expect(same(whole, batch.last_output()), who + " bits: graph replay");
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+
+  void big_pool() {
+    if (small_) return;
+    PrefillCaseShape s;
+    s.num_heads = 32, s.kv_heads = 8;
+    s.kv_lens = {500, 33};
+    s.first_block = 90000;  // x 32768 elements: beyond 2^31
+    check(s, "pool beyond 2^31 elements");
+    report("pool beyond 2^31 elements");
+  }
+
+  bool small_;
+  int cases_ = 0, wrong_ = 0;
+  double worst_ = 0;
+};
+
+}  // namespace
+}  // namespace pagoda::cuda
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    fmt::print("prefill_check: no GPU here, skipped\n");
+    return 77;
+  }
+  try {
+    return pagoda::cuda::PrefillChecker(argc > 1 && std::string(argv[1]) == "small").run();
+  } catch (const pagoda::Error& e) {
+    fmt::print("prefill_check: {}\n", e.message());
+    return 1;
+  }
+}

@@ -1,0 +1,167 @@
+#include "backend/cuda/prefill.h"
+
+#include <cuda.h>
+
+#include <cstring>
+
+#include "backend/cuda/prefill_instances.h"
+#include "base/error.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr int64_t kMaxKeys = 1 << 25;  // block numbers by multiplication are exact up to here
+// A batch whose longest chunk has fewer rows gets the lower of two tile heights: docs/kernels.md.
+constexpr int32_t kTallTileRows = 2048;
+
+// The kernel of that type, head size and tile height (0: the first in the table); null: none.
+const PrefillInstance* find_instance(KvDType dtype, int32_t head_dim, int32_t rows) {
+  for (const auto& table :
+       {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
+    for (const PrefillInstance& i : table)
+      if (i.is_bf16 == (dtype == KvDType::bf16) && i.head_dim == head_dim &&
+          (rows == 0 || i.tile_rows == rows))
+        return &i;
+  return nullptr;
+}
+
+void check(const PrefillLaunch& launch) {
+  const AttentionArgs& args = launch.args;
+  const KvFormat& format = args.kv.format;
+  PG_CHECK(args.num_heads % args.kv.kv_heads == 0, "{} of {}", args.num_heads, args.kv.kv_heads);
+  PG_CHECK(format.k_dim == format.v_dim, "K {} V {}", format.k_dim, format.v_dim);
+  PG_CHECK(args.q.dtype() == args.out.dtype(), "q and out");
+  PG_CHECK(launch.ticket != nullptr && launch.plan != nullptr, "no ticket or no plan");
+  PG_CHECK(launch.mask == PrefillMask::causal || args.window == 0, "a window, not causal");
+  PG_CHECK(args.q.row_bytes() % 16 == 0 && args.out.row_bytes() % 16 == 0, "rows of 16 bytes");
+  PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size < kMaxKeys, "{} blocks", args.batch.max_blocks);
+  const DType wanted = format.dtype == KvDType::bf16 ? DType::bf16 : DType::f16;
+  if (args.q.dtype() != wanted)
+    throw Error("cuda.unsupported", "prefill over {} KV: q must be of that type", name(format.dtype));
+  if (format.block_size % 8 != 0)
+    throw Error("cuda.unsupported",
+                "block size {}: a multiple of 8 is needed (default {})",
+                format.block_size,
+                default_block_size(format.dtype));
+  int device = 0, major = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  if (major != 9)
+    throw Error("cuda.unsupported", "prefill needs a Hopper GPU (sm_90), this is sm_{}x", major);
+}
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+EncodeTiled encode_function() {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result = {};
+  CUDA_CHECK(cudaGetDriverEntryPointByVersion(
+      "cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result));
+  if (result != cudaDriverEntryPointSuccess || entry == nullptr)
+    throw Error("cuda.failed", "the driver has no cuTensorMapEncodeTiled: CUDA 12 is needed");
+  return reinterpret_cast<EncodeTiled>(entry);
+}
+
+// Boxes of one head's tile_rows x atom of Q [T, H, D], as they shall lie in shared memory.
+TensorMap q_map(const AttentionArgs& args, const PrefillInstance& instance) {
+  static const EncodeTiled encode = encode_function();
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(instance.head_dim),
+                              static_cast<cuuint64_t>(args.q.rows()),
+                              static_cast<cuuint64_t>(args.num_heads)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(args.q.row_bytes()),
+                                static_cast<cuuint64_t>(instance.head_dim) * 2};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(instance.atom_bytes / 2),
+                            static_cast<cuuint32_t>(instance.tile_rows),
+                            1};
+  const cuuint32_t steps[] = {1, 1, 1};
+  const CUtensorMapSwizzle swizzle = instance.atom_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : instance.atom_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                                 : CU_TENSOR_MAP_SWIZZLE_32B;
+  CUtensorMap map;
+  const CUresult status = encode(&map,
+                                 args.q.dtype() == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                                 3,
+                                 const_cast<std::byte*>(args.q.data()),
+                                 sizes,
+                                 strides,
+                                 box,
+                                 steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS)
+    throw Error("cuda.failed", "cuTensorMapEncodeTiled: {}", static_cast<int>(status));
+  TensorMap result;
+  static_assert(sizeof result == sizeof map);
+  std::memcpy(&result, &map, sizeof result);
+  return result;
+}
+
+PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& instance) {
+  const AttentionArgs& args = launch.args;
+  const KvFormat& format = args.kv.format;
+  PrefillParams p = {};
+  p.q = q_map(args, instance);
+  p.header = reinterpret_cast<const PrefillPlanHeader*>(launch.plan);
+  p.tiles =
+      reinterpret_cast<const PrefillTile*>(launch.plan + PrefillPlanShape::tiles_offset());
+  p.block_table = args.batch.block_table.data();
+  p.kv = reinterpret_cast<const uint8_t*>(args.kv.base);
+  p.out = reinterpret_cast<uint8_t*>(args.out.data());
+  p.log_sum_exp = args.log_sum_exp.empty() ? nullptr : args.log_sum_exp.as<float>();
+  p.sinks = args.sinks.empty() ? nullptr : args.sinks.as<float>();
+  p.ticket = launch.ticket;
+  p.block_bytes = args.kv.block_bytes();
+  p.out_row_bytes = args.out.row_bytes();
+  p.sum_row_floats = args.log_sum_exp.empty() ? 0 : args.log_sum_exp.row_bytes() / 4;
+  p.head_bytes = static_cast<int32_t>(format.head_bytes());
+  p.v_offset = static_cast<int32_t>(format.v_offset());
+  p.max_blocks = args.batch.max_blocks;
+  p.block_size = format.block_size;
+  p.block_inverse = static_cast<uint32_t>(ceil_div(int64_t{1} << 32, format.block_size));
+  p.heads = args.num_heads;
+  p.group = args.num_heads / args.kv.kv_heads;
+  p.section_heads = launch.section_heads > 0
+                        ? launch.section_heads
+                        : prefill_section_heads(args.num_heads, args.kv.kv_heads);
+  p.window = args.window > 0 ? args.window : kEverything;
+  p.score_scale = (args.softcap > 0.f ? args.softcap : args.scale) * kLog2E;
+  p.cap_scale = args.softcap > 0.f ? 2.f * kLog2E * args.scale / args.softcap : 0.f;
+  return p;
+}
+
+}  // namespace
+
+PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim, int32_t max_q_len) {
+  const bool known = dtype == KvDType::bf16 || dtype == KvDType::f16;
+  const PrefillInstance* instance = known ? find_instance(dtype, head_dim, 0) : nullptr;
+  if (instance == nullptr)
+    throw Error("cuda.unsupported",
+                "prefill with head size {} over {} KV: supported are 64, 80, 96, 128, 192 and 256 "
+                "over bf16, 64, 128 and 256 over f16",
+                head_dim,
+                name(dtype));
+  if (max_q_len < kTallTileRows)
+    if (const PrefillInstance* low = find_instance(dtype, head_dim, 128)) instance = low;
+  return {instance->tile_rows, instance->tile_keys};
+}
+
+void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options) {
+  check(launch);
+  const KvFormat& format = launch.args.kv.format;
+  const PrefillInstance* found = find_instance(format.dtype, format.k_dim, launch.tile.rows);
+  PG_CHECK(found != nullptr && found->tile_keys == launch.tile.keys, "not from prefill_tile()");
+  const PrefillInstance& instance = *found;
+  PrefillParams params = make_params(launch, instance);
+  CUDA_CHECK(cudaFuncSetAttribute(
+      instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.shared_bytes));
+  launch_raw(instance.kernel,
+             {launch.num_multiprocessors, instance.num_threads, instance.shared_bytes},
+             options,
+             &params);
+}
+
+}  // namespace pagoda::cuda

@@ -1,0 +1,91 @@
+// PrefillGeometry: all that a prefill kernel's template parameters decide: tile sizes, where things
+// lie in shared memory, how wide a swizzled row atom is. K and V tiles lie as they do in the cache
+// (kv_layout.h): groups of 8 rows, in a group atoms of 8 rows x kAtom bytes. Q lies as tensor-map
+// boxes bring it: chunks of kAtom bytes, in a chunk row after row.
+#pragma once
+
+#include "backend/cuda/kv_layout.h"
+#include "backend/cuda/mma.cuh"
+#include "backend/cuda/prefill_params.h"
+
+namespace pagoda::cuda {
+
+template <bool kBf16_, int kDims_, int kKeys_, int kWarpgroups_, bool kTurns_>
+struct PrefillGeometry {
+  static constexpr bool kBf16 = kBf16_;
+  static constexpr int kDims = kDims_;
+  static constexpr int kKeys = kKeys_;              // of a key tile
+  static constexpr int kWarpgroups = kWarpgroups_;  // consumers, 64 query rows each
+  static constexpr bool kTurns = kTurns_;           // they take turns at the matrix units
+  static constexpr int kRows = 64 * kWarpgroups;
+  static constexpr int kThreads = 128 * (kWarpgroups + 1);
+  static constexpr int kStages = 2;  // of K, and of V
+
+  static constexpr int kRowBytes = 2 * kDims;
+  static constexpr int kAtom = atom_bytes(kRowBytes);
+  static constexpr int kChunks = kRowBytes / kAtom;   // atoms across a row
+  static constexpr int kStepsPerChunk = kAtom / 32;   // k16 steps of Q Kᵀ
+  static constexpr int kAtomBytes = 8 * kAtom;        // of 8 rows
+  static constexpr int kGroupBytes = 8 * kRowBytes;   // of 8 rows, all atoms
+  static constexpr int kQChunkBytes = kRows * kAtom;  // of all rows of Q
+  static constexpr uint64_t kSwizzle = kAtom == 128 ? 1 : kAtom == 64 ? 2 : 3;  // of descriptors
+
+  static constexpr int kQBytes = kRows * kRowBytes;
+  static constexpr int kTileBytes = kKeys * kRowBytes;
+  static constexpr int kRingBytes = 2 * kStages * kTileBytes;
+  static constexpr int kQBuffers = 2 * kQBytes + kRingBytes <= 226 * 1024 ? 2 : 1;
+  static constexpr int kSharedBytes = kQBuffers * kQBytes + kRingBytes + 1024;  // for alignment
+  static_assert(kSharedBytes <= 227 * 1024);
+
+  // bf16 weights may start at 2^-8 of what they may grow to; f16 has too few exponents for that.
+  static constexpr float kHeadroom = kBf16 ? 8.f : 2.f;
+};
+
+// Addresses in shared memory, and the barriers: `full` are signalled by copies, `empty` by readers.
+template <class G>
+struct PrefillShared {
+  uint32_t q, k, v, barriers;
+
+  __device__ __forceinline__ uint32_t q_buffer(int tile) const {
+    return G::kQBuffers == 2 ? q + (tile & 1) * G::kQBytes : q;
+  }
+  __device__ __forceinline__ static int q_slot(int tile) {
+    return G::kQBuffers == 2 ? tile & 1 : 0;
+  }
+  __device__ __forceinline__ static uint32_t q_parity(int tile) { return tile / G::kQBuffers & 1; }
+  __device__ __forceinline__ uint32_t q_full(int tile) const { return barriers + 8 * q_slot(tile); }
+  __device__ __forceinline__ uint32_t q_empty(int tile) const {
+    return barriers + 16 + 8 * q_slot(tile);
+  }
+  __device__ __forceinline__ uint32_t k_full(int step) const { return barriers + 32 + 8 * (step & 1); }
+  __device__ __forceinline__ uint32_t k_empty(int step) const { return barriers + 48 + 8 * (step & 1); }
+  __device__ __forceinline__ uint32_t v_full(int step) const { return barriers + 64 + 8 * (step & 1); }
+  __device__ __forceinline__ uint32_t v_empty(int step) const { return barriers + 80 + 8 * (step & 1); }
+  __device__ __forceinline__ uint32_t k_tile(int step) const { return k + (step & 1) * G::kTileBytes; }
+  __device__ __forceinline__ uint32_t v_tile(int step) const { return v + (step & 1) * G::kTileBytes; }
+  __device__ __forceinline__ static uint32_t parity(int step) { return step >> 1 & 1; }
+
+  __device__ __forceinline__ void init_barriers() const {
+    for (int i = 0; i < 2; i++) {
+      mbarrier_init(barriers + 8 * i, 1);
+      // Q is read by products, and with two buffers by the epilogue's warps too; and the V warp.
+      mbarrier_init(barriers + 16 + 8 * i, (G::kQBuffers == 2 ? 4 : 1) * G::kWarpgroups + 1);
+      mbarrier_init(barriers + 32 + 8 * i, 1);
+      mbarrier_init(barriers + 48 + 8 * i, G::kWarpgroups);
+      mbarrier_init(barriers + 64 + 8 * i, 1);
+      mbarrier_init(barriers + 80 + 8 * i, G::kWarpgroups);
+    }
+    mbarrier_init_fence();
+  }
+};
+
+// A tile as the block's warps read it, in shared memory: tile j in slot j & 3.
+struct alignas(16) PrefillSlot {
+  PrefillTile tile;
+  int32_t key_begin, key_end;  // that are copied: whole groups of 8
+  int32_t head_offset;         // bytes from a block of the cache to the tile's KV head
+  int32_t table_offset;        // of the sequence's row of the block table
+};
+constexpr int kPrefillSlots = 4;
+
+}  // namespace pagoda::cuda

@@ -1,0 +1,15 @@
+// Prefill kernels for head sizes 192 and 256. Tiles: docs/kernels.md.
+#include "backend/cuda/prefill_instances.cuh"
+
+namespace pagoda::cuda {
+
+std::span<const PrefillInstance> prefill_hd256_instances() {
+  static const PrefillInstance kTable[] = {
+      prefill_instance<true, 192, 96, 2, MatrixTurns::in_order>(),
+      prefill_instance<true, 256, 80, 2, MatrixTurns::in_order>(),
+      prefill_instance<false, 256, 80, 2, MatrixTurns::in_order>(),
+  };
+  return kTable;
+}
+
+}  // namespace pagoda::cuda

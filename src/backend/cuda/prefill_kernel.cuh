@@ -1,0 +1,407 @@
+// Prefill attention for Hopper (FlashAttention, Dao 2023; warp-specialised as Shah et al. 2024).
+// Computes: out[r, h] = softmax(q[r, h] · kᵀ * scale) · v over the keys that row r sees; causal or
+//   full, windows, softcap, sinks; log-sum-exp on request.
+// Inputs: q [T, H, D] bf16 or f16 by tensor map; KV blocks [N][KH][K | V] as in kv_layout.h; a plan
+//   of tiles (prefill_plan.h). Outputs: out [T, H, D] as q, log_sum_exp [T, H] f32.
+// A block is persistent, one to a multiprocessor, and takes (tile of query rows, head) by ticket:
+//   warp 0 loads Q and K, warp 1 V, each consumer warpgroup owns 64 rows of the tile.
+// Bytes: q and out once, K and V once for each tile of rows and head (from L2 but once a section of
+//   heads); FLOPs: 4 D for each row, head and key that it sees.
+// Limits (checked by prefill.cpp): sm_90a; D one of 64, 80, 96, 128, 192, 256; block size a
+//   multiple of 8; H a multiple of KH.
+// Reference: reference::attention; checked by check/prefill_check.cpp in float64.
+#pragma once
+
+#include "backend/cuda/prefill_producer.cuh"
+#include "backend/cuda/prefill_softmax.cuh"
+#include "backend/cuda/wgmma.cuh"
+
+#if PAGODA_SM90
+namespace pagoda::cuda {
+
+// A consumer warpgroup. Its key tiles, of all its row tiles one after the other, are one stream of
+// steps: while the matrix units multiply step i's Q Kᵀ and step i - 1's P V, the exponentials of
+// step i - 1 ... are done by the other warpgroup, and this one's follow under P V.
+template <class G>
+class PrefillConsumer {
+ public:
+  __device__ __forceinline__ PrefillConsumer(const PrefillParams& params,
+                                             const PrefillShared<G>& shared,
+                                             const PrefillSlot* slots,
+                                             int warpgroup)
+      : p_(params),
+        shared_(shared),
+        slots_(slots),
+        me_(warpgroup),
+        leads_(threadIdx.x % 128 == 0) {}
+
+  __device__ __forceinline__ void run() {
+    if (G::kTurns && me_ == G::kWarpgroups - 1) named_barrier_arrive(1, 256);
+    mbarrier_wait(shared_.q_full(0), 0);
+    if (!enter()) return;
+    softmax_.start_rows();
+    clear();
+    mbarrier_wait(shared_.k_full(0), 0);
+    begin_turn();
+    multiply_q_k();
+    end_turn();
+    wgmma_wait<0>();
+    release_k();
+    mask();
+    softmax_.weigh(s_, p_.score_scale, true, weights_a_);
+    await_next_k();
+    while (true) {  // twice: weights in use and weights being made need registers of their own
+      if (!advance(weights_a_, weights_b_)) return finish(weights_a_);
+      if (!advance(weights_b_, weights_a_)) return finish(weights_b_);
+    }
+  }
+
+ private:
+  using Weights = typename PrefillSoftmax<G>::Weights;
+
+  // To the next key tile, wherever it is; false if there is none.
+  __device__ __forceinline__ bool advance(Weights& now, Weights& next) {
+    const bool boundary = n_ == tile_begin_;
+    if (boundary) {
+      ++tile_;
+      mbarrier_wait(shared_.q_full(tile_), shared_.q_parity(tile_));
+      if (!enter()) return false;
+      mbarrier_wait(shared_.k_full(step_), shared_.parity(step_));
+    } else {
+      --n_;
+    }
+    step(now, next, boundary);
+    return true;
+  }
+
+  // S takes key tile n while O takes the weights times V of the tile before; new weights are made
+  // under both. At a boundary the tile before was a row tile's last: O goes out and starts anew, so
+  // the pipeline never drains.
+  __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
+    begin_turn();
+    multiply_q_k();
+    mbarrier_wait(shared_.v_full(step_ - 1), shared_.parity(step_ - 1));
+    if (valid_ != kAllValid) zero_values(step_ - 1);
+    multiply_p_v(now, step_ - 1);
+    end_turn();
+    wgmma_wait<1>();
+    release_k();
+    mask();
+    if (boundary) finish_sums(tile_ - 1);
+    const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
+    await_next_k();  // here, so that ptxas leaves the wait below under the exponentials
+    wgmma_wait<0>();
+    release_v(step_ - 2);
+    if (boundary) {
+      store(tile_ - 1);
+      clear();
+    } else if (rescale) {
+#pragma unroll
+      for (int i = 0; i < G::kDims / 2; i++) o_[i] *= softmax_.correction[i >> 1 & 1];
+    }
+  }
+
+  __device__ __forceinline__ void finish(Weights& weights) {
+    mbarrier_wait(shared_.v_full(step_ - 1), shared_.parity(step_ - 1));
+    if (valid_ != kAllValid) zero_values(step_ - 1);
+    multiply_p_v(weights, step_ - 1);
+    wgmma_wait<0>();
+    finish_sums(tile_ - 1);
+    store(tile_ - 1);
+  }
+
+  // Read anew where they are needed: registers are short, and these places seldom run.
+  __device__ __forceinline__ static int thread() {
+    int x;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+  }
+  __device__ __forceinline__ static int warp_row() { return (thread() / 32 - 4) * 16; }
+
+  // ---- matrix products
+
+  __device__ __forceinline__ static uint64_t descriptor(uint32_t addr, int leading, int stride) {
+    return static_cast<uint64_t>(addr >> 4 | static_cast<uint32_t>(leading >> 4) << 16) |
+           static_cast<uint64_t>(stride >> 4) << 32 | G::kSwizzle << 62;
+  }
+  __device__ __forceinline__ void multiply_q_k() {
+    const uint32_t q = shared_.q_buffer(tile_) + me_ * 64 * G::kAtom, k = shared_.k_tile(step_);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < G::kDims / 16; i++) {
+      const int chunk = i / G::kStepsPerChunk, within = i % G::kStepsPerChunk * 32;
+      Wgmma<G::kKeys>::template multiply_shared<G::kBf16>(
+          s_,
+          descriptor(q + chunk * G::kQChunkBytes + within, 0, G::kAtomBytes),
+          descriptor(k + chunk * G::kAtomBytes + within, 0, G::kGroupBytes),
+          i != 0);
+    }
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void multiply_p_v(Weights& weights, int step) {
+    const uint32_t v = shared_.v_tile(step);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < G::kKeys / 16; i++)
+      Wgmma<G::kDims>::template multiply_registers<G::kBf16>(
+          o_, weights[i], descriptor(v + i * 2 * G::kGroupBytes, G::kAtomBytes, G::kGroupBytes));
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void begin_turn() {
+    if (G::kTurns) named_barrier(1 + me_, 256);
+  }
+  __device__ __forceinline__ void end_turn() {
+    if (G::kTurns) named_barrier_arrive(1 + (me_ + 1) % G::kWarpgroups, 256);
+  }
+  __device__ __forceinline__ void release_k() {
+    if (leads_) {
+      mbarrier_arrive(shared_.k_empty(step_));
+      if (G::kQBuffers == 1 && n_ == tile_begin_) mbarrier_arrive(shared_.q_empty(tile_));
+    }
+    ++step_;
+  }
+  __device__ __forceinline__ void release_v(int step) {
+    if (leads_) mbarrier_arrive(shared_.v_empty(step));
+  }
+  __device__ __forceinline__ void await_next_k() {
+    if (n_ != tile_begin_) mbarrier_wait(shared_.k_full(step_), shared_.parity(step_));
+  }
+
+  // ---- tiles and masks
+
+  __device__ __forceinline__ const PrefillTile& tile(int j) const {
+    return slots_[j & (kPrefillSlots - 1)].tile;
+  }
+  __device__ __forceinline__ static int uniform(int x) { return __shfl_sync(~0u, x, 0); }
+
+  // Row tile tile_ becomes the one that S belongs to; false if there is none.
+  __device__ __forceinline__ bool enter() {
+    const PrefillTile& t = tile(tile_);
+    const int tile_end = uniform(t.tile_end);
+    if (tile_end == 0) return false;
+    tile_begin_ = uniform(t.tile_begin);
+    n_ = tile_end - 1;
+    const int limit = uniform(t.limit) + me_ * 64;
+    mask_from_ = max(0, min(uniform(t.kv_len), limit)) / G::kKeys;
+    mask_below_ = (max(0, limit + 63 - p_.window) + G::kKeys - 1) / G::kKeys;
+    return true;
+  }
+
+  // Key tile n_: caps scores, and takes out those that no row may see; notes which rows of V hold
+  // numbers. Only tiles at an end of what this warpgroup's rows see have anything masked.
+  __device__ __forceinline__ void mask() {
+    if (p_.cap_scale != 0.f) {
+#pragma unroll
+      for (int i = 0; i < G::kKeys / 2; i++)  // tanh(x) = 1 - 2 / (e^2x + 1)
+        s_[i] = 1.f - 2.f * rcp_approx(exp2_approx(s_[i] * p_.cap_scale) + 1.f);
+    }
+    valid_ = kAllValid;
+    if (n_ >= mask_from_) mask_end();
+    if (n_ < mask_below_) mask_begin();
+  }
+  __device__ __forceinline__ void mask_end() {
+    const int lane = thread() % 32, first_row = warp_row();
+    const PrefillTile& t = tile(tile_);
+    const int column = n_ * G::kKeys + (lane & 3) * 2;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      const int end = min(t.kv_len, t.limit + first_row + lane / 4 + row * 8) - column;
+#pragma unroll
+      for (int i = 0; i < G::kKeys / 2; i++)
+        if ((i >> 1 & 1) == row && (i >> 2) * 8 + (i & 1) >= end) s_[i] = -INFINITY;
+    }
+    const int valid_end = max(0, min(G::kKeys, uniform(t.kv_len) - n_ * G::kKeys));
+    valid_ = valid_end << 16;
+  }
+  __device__ __forceinline__ void mask_begin() {
+    const int lane = thread() % 32, first_row = warp_row();
+    const PrefillTile& t = tile(tile_);
+    const int column = n_ * G::kKeys + (lane & 3) * 2;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      const int begin = t.limit + first_row + lane / 4 + row * 8 - p_.window - column;
+#pragma unroll
+      for (int i = 0; i < G::kKeys / 2; i++)
+        if ((i >> 1 & 1) == row && (i >> 2) * 8 + (i & 1) < begin) s_[i] = -INFINITY;
+    }
+    valid_ |= max(0, uniform(t.limit) - p_.window - n_ * G::kKeys);
+  }
+  // Rows of V without a number may hold anything, NaN too, and 0 x NaN is NaN: each warpgroup
+  // zeroes them for itself.
+  __device__ __forceinline__ void zero_values(int step) const {
+    constexpr int kUnits = G::kRowBytes / 16;
+    const int begin = valid_ & 0xFFFF, end = valid_ >> 16;
+    for (int i = thread() % 128; i < (G::kKeys - end + begin) * kUnits; i += 128) {
+      const int at = i / kUnits, row = at < begin ? at : at - begin + end;
+      store_shared_zero16(shared_.v_tile(step) + unit_offset(G::kRowBytes, row, i % kUnits));
+    }
+    fence_async_proxy();
+    named_barrier(8 + me_, 128);
+  }
+
+  // ---- results
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < G::kDims / 2; i++) o_[i] = 0;
+  }
+
+  // The sums of row tile j are complete: keeps their inverses, writes log-sum-exp, starts anew.
+  __device__ __forceinline__ void finish_sums(int j) {
+    const int lane = thread() % 32, first_row = warp_row();
+    const PrefillTile& t = tile(j);
+    const int head = t.head;
+    constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      float total = quad_sum(softmax_.sum[row]);
+      const bool has_keys = total > 0;
+      float sink = -INFINITY;
+      if (p_.sinks != nullptr) sink = __ldg(p_.sinks + head);
+      if (has_keys) total += exp2_approx(sink * kLog2E - softmax_.m[row]);
+      inverse_[row] = has_keys ? rcp_approx(total) : 0.f;
+      const int r = first_row + lane / 4 + row * 8;
+      if (p_.log_sum_exp != nullptr && lane % 4 == 0 && r < t.num_rows) {
+        float lse = (softmax_.m[row] + log2_approx(total)) * kLn2;
+        if (isinf(total)) lse = sink;
+        p_.log_sum_exp[(t.row + r) * p_.sum_row_floats + head] = has_keys ? lse : -INFINITY;
+      }
+    }
+    softmax_.start_rows();
+  }
+
+  __device__ __forceinline__ void store(int j) {
+    const int first_row = warp_row();
+#pragma unroll
+    for (int i = 0; i < G::kDims / 2; i++) o_[i] *= inverse_[i >> 1 & 1];
+    const PrefillTile& t = tile(j);
+    uint8_t* out = p_.out + (t.row + first_row) * p_.out_row_bytes + t.head * G::kRowBytes;
+    const int num_rows = t.num_rows - first_row;
+    if constexpr (G::kQBuffers == 2)
+      store_through_q(j, out, num_rows);
+    else
+      store_by_quads(out, num_rows);
+  }
+  __device__ __forceinline__ uint32_t pair(int i) const {
+    return pack16<G::kBf16>(o_[i * 2], o_[i * 2 + 1]);
+  }
+
+  // By way of the warp's own rows of Q, which nobody reads any more, in 16-byte stores.
+  __device__ __forceinline__ void store_through_q(int j, uint8_t* out, int num_rows) const {
+    const int lane = thread() % 32, first_row = warp_row();
+    constexpr int kUnits = G::kRowBytes / 16, kAtomUnits = G::kAtom / 16;
+    const uint32_t slab = shared_.q_buffer(j) + first_row * G::kAtom;
+    const auto at = [&](int row, int unit) {
+      const int swizzled = (unit % kAtomUnits) ^ (row % 8 * G::kAtom / 128);
+      return slab + unit / kAtomUnits * G::kQChunkBytes + row * G::kAtom + swizzled * 16;
+    };
+#pragma unroll
+    for (int i = 0; i < G::kDims / 16; i++)
+      stmatrix_x4(at(lane & 15, i * 2 + (lane >> 4)),
+                  pair(i * 4),
+                  pair(i * 4 + 1),
+                  pair(i * 4 + 2),
+                  pair(i * 4 + 3));
+    __syncwarp();
+    uint4 units[G::kDims / 16];
+#pragma unroll
+    for (int i = 0; i < G::kDims / 16; i++) {
+      const int flat = i * 32 + lane;
+      units[i] = load_shared16(at(flat / kUnits, flat % kUnits));
+    }
+    fence_async_proxy();
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(shared_.q_empty(j));
+#pragma unroll
+    for (int i = 0; i < G::kDims / 16; i++) {
+      const int flat = i * 32 + lane, row = flat / kUnits;
+      if (row < num_rows)
+        *reinterpret_cast<uint4*>(out + row * p_.out_row_bytes + flat % kUnits * 16) = units[i];
+    }
+  }
+
+  // Without room in shared memory: the four lanes of a row exchange 4 x 4 words, so that each has
+  // 16 bytes in a row.
+  __device__ __forceinline__ void store_by_quads(uint8_t* out, int num_rows) const {
+    const int lane = thread() % 32;
+    const int c = lane % 4;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      const int r = lane / 4 + row * 8;
+      uint8_t* at = out + r * p_.out_row_bytes + c * 16;
+#pragma unroll
+      for (int i = 0; i < G::kDims / 32; i++) {
+        uint32_t w[4];
+#pragma unroll
+        for (int g = 0; g < 4; g++) w[g] = pair((i * 4 + g) * 2 + row);
+        exchange(w[0], w[1], c & 1, 1);
+        exchange(w[2], w[3], c & 1, 1);
+        exchange(w[0], w[2], c & 2, 2);
+        exchange(w[1], w[3], c & 2, 2);
+        if (r < num_rows) *reinterpret_cast<uint4*>(at + i * 64) = {w[0], w[1], w[2], w[3]};
+      }
+    }
+  }
+  // One step of a transposition: the lower lane's y for the upper lane's x.
+  __device__ __forceinline__ static void exchange(uint32_t& x, uint32_t& y, int upper, int lanes) {
+    const uint32_t other = __shfl_xor_sync(~0u, upper ? x : y, lanes);
+    x = upper ? other : x;
+    y = upper ? y : other;
+  }
+
+  static constexpr int kAllValid = G::kKeys << 16;
+
+  const PrefillParams& p_;
+  const PrefillShared<G>& shared_;
+  const PrefillSlot* slots_;
+  const int me_;      // which warpgroup
+  const bool leads_;  // its first thread
+
+  float s_[G::kKeys / 2], o_[G::kDims / 2];
+  Weights weights_a_, weights_b_;
+  PrefillSoftmax<G> softmax_;
+  float inverse_[2];  // of the sums of the row tile that goes out
+
+  int tile_ = 0, step_ = 0;          // row tiles and key tiles so far
+  int n_ = 0, tile_begin_ = 0;       // the key tile of S; the last one of its row tile
+  int mask_from_ = 0, mask_below_ = 0;  // key tiles >= and < these have something masked
+  int valid_ = 0;                    // first (low half) and end (high) row of V that is a number
+};
+
+template <class G>
+__global__ void __launch_bounds__(G::kThreads, 1)
+    prefill_kernel(const __grid_constant__ PrefillParams p) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  __shared__ __align__(8) uint64_t barriers[12];
+  __shared__ PrefillSlot slots[kPrefillSlots];
+  const uint32_t base = smem_addr(memory);
+  PrefillShared<G> shared;
+  shared.q = base;
+  shared.k = base + G::kQBuffers * G::kQBytes;
+  shared.v = shared.k + G::kStages * G::kTileBytes;
+  shared.barriers = smem_addr(barriers);
+  if (threadIdx.x == 0) shared.init_barriers();
+  __syncthreads();
+  const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0);
+  if (warpgroup == 0) {
+    release_registers<G::kWarpgroups == 3 ? 32 : 24>();
+    PrefillProducer<G> producer(p, shared, slots);
+    if (threadIdx.x < 32)
+      producer.load_queries_and_keys();
+    else if (threadIdx.x < 64)
+      producer.load_values();
+  } else {
+    take_registers<G::kWarpgroups == 3 ? 160 : 240>();
+    PrefillConsumer<G>(p, shared, slots, warpgroup - 1).run();
+  }
+}
+
+}  // namespace pagoda::cuda
+#else
+namespace pagoda::cuda {
+template <class G>
+__global__ void prefill_kernel(const __grid_constant__ PrefillParams) {
+  __trap();  // prefill.cpp does not launch it
+}
+}  // namespace pagoda::cuda
+#endif

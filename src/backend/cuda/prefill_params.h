@@ -1,0 +1,61 @@
+// What the prefill kernels are told, as plain structs shared by host and device: PrefillTile (a
+// tile of query rows of one sequence), PrefillPlanHeader, and PrefillParams (one launch). Written
+// by prefill_plan.cpp and prefill.cpp, read by the kernels.
+//
+// The arithmetic that makes a row's bits its own: keys in tiles of one width per head size, at
+// absolute positions, taken from the last to the first, against a reference exponent that only the
+// row's own scores move (prefill_softmax.cuh).
+#pragma once
+
+#include <cstdint>
+
+namespace pagoda::cuda {
+
+constexpr int32_t kEverything = 1 << 30;  // a window that ends nowhere
+constexpr int32_t kFull = 1 << 29;        // `limit` of a tile whose rows see every key
+
+struct PrefillTile {
+  int32_t row;         // of q and out; its position's keys end before `limit`
+  int32_t num_rows;    // 0: there is no more work
+  int32_t tile_begin;  // key tiles [tile_begin, tile_end), walked downwards
+  int32_t tile_end;
+  int32_t kv_len;
+  int32_t limit;  // row r of the tile sees keys < min(kv_len, limit + r)
+  int32_t seq;    // row of the block table
+  int32_t head;   // set on the device
+};
+static_assert(sizeof(PrefillTile) == 32);
+
+struct PrefillPlanHeader {
+  int32_t num_tiles;
+  int32_t unused[7];
+};
+
+struct alignas(64) TensorMap {  // a CUtensorMap, without its header
+  uint64_t opaque[16];
+};
+
+struct PrefillParams {
+  TensorMap q;  // [T, H, D]
+  const PrefillPlanHeader* header;
+  const PrefillTile* tiles;
+  const int32_t* block_table;  // [B, max_blocks]
+  const uint8_t* kv;           // [N][KH][head_bytes]
+  uint8_t* out;                // as q
+  float* log_sum_exp;          // [T, H] or null
+  const float* sinks;          // [H] or null
+  int32_t* ticket;             // 0 before and after each launch
+  int64_t block_bytes;
+  int64_t out_row_bytes;
+  int64_t sum_row_floats;
+  int32_t head_bytes, v_offset;
+  int32_t max_blocks, block_size;
+  uint32_t block_inverse;  // ceil(2^32 / block_size)
+  int32_t heads, group;
+  int32_t section_heads;  // heads that are worked on at a time, for the L2 cache
+  int32_t window;         // or kEverything
+  float score_scale;      // of capped scores, if there is a cap, to log2
+  float cap_scale;        // 2 log2 e x scale / softcap; 0: no cap
+};
+
+}  // namespace pagoda::cuda

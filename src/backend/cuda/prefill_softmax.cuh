@@ -1,0 +1,115 @@
+// The softmax of the prefill kernels, with a lazy maximum. Each row has a reference exponent m, and
+// its weights are 2^(score - m). m stays until a weight of the row reaches 2; then it becomes the
+// key tile's maximum plus kHeadroom. So weights are formed without a maximum first and O is not
+// rescaled, but in a row's first key tile and after a jump of 2^(kHeadroom + 1); the test is an OR
+// over packed weights. What happens to a row depends on that row alone: its bits know neither tile
+// of rows, nor chunk, nor neighbours. (FlashAttention-4 rescales lazily too, against a running
+// maximum; here the maximum itself is skipped.)
+#pragma once
+
+#include <cmath>
+
+#include "backend/cuda/prefill_geometry.cuh"
+
+#if PAGODA_SM90
+namespace pagoda::cuda {
+
+constexpr float kNoReference = -1e30f;       // finite: -inf minus it is -inf
+constexpr uint32_t kAnyIsTwo = 0x40004000;   // a set bit: of the pair, bf16 or f16, one is >= 2 or NaN
+
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+__device__ __forceinline__ uint32_t quad_or(uint32_t x) {
+  x |= __shfl_xor_sync(~0u, x, 1);
+  return x | __shfl_xor_sync(~0u, x, 2);
+}
+
+// A thread's two rows (l / 4 and + 8 of its warp's 16).
+template <class G>
+struct PrefillSoftmax {
+  static constexpr int kScores = G::kKeys / 2;
+  using Weights = uint32_t[G::kKeys / 16][4];  // operands of wgmma: P, packed
+
+  float m[2];
+  float sum[2];         // of the weights in this thread's columns
+  float correction[2];  // what O is to be multiplied by after the last `weigh` that says so
+
+  __device__ __forceinline__ void start_rows() {
+    m[0] = m[1] = kNoReference;
+    sum[0] = sum[1] = 0;
+  }
+
+  // Scores become weights; true if O must be multiplied by `correction`. `first`: of their rows.
+  __device__ __forceinline__ bool weigh(const float (&s)[kScores],
+                                        float scale,
+                                        bool first,
+                                        Weights& weights) {
+    bool redo = first;
+    if (!redo) {
+      form(s, scale, weights);
+      redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
+    }
+    if (redo) {
+      raise(s, scale, first);
+      form(s, scale, weights);
+      sum[0] *= correction[0];
+      sum[1] *= correction[1];
+    }
+    sum[0] += tile_sum_[0];
+    sum[1] += tile_sum_[1];
+    return redo;
+  }
+
+ private:
+  __device__ __forceinline__ void form(const float (&s)[kScores],
+                                       float scale,
+                                       Weights& weights) {
+    float even[2] = {0, 0}, odd[2] = {0, 0};
+    any_[0] = any_[1] = 0;
+#pragma unroll
+    for (int k = 0; k < G::kKeys / 16; k++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int row = i & 1;
+        const float x = exp2_approx(s[k * 8 + i * 2] * scale - m[row]);
+        const float y = exp2_approx(s[k * 8 + i * 2 + 1] * scale - m[row]);
+        even[row] += x;
+        odd[row] += y;
+        weights[k][i] = pack16<G::kBf16>(x, y);
+        any_[row] |= weights[k][i];
+      }
+    tile_sum_[0] = even[0] + odd[0];
+    tile_sum_[1] = even[1] + odd[1];
+  }
+
+  __device__ __forceinline__ void raise(const float (&s)[kScores],
+                                        float scale,
+                                        bool first) {
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      float x = s[row * 2], y = s[row * 2 + 1];
+#pragma unroll
+      for (int i = 1; i < G::kKeys / 8; i++) {
+        x = fmaxf(x, s[i * 4 + row * 2]);
+        y = fmaxf(y, s[i * 4 + row * 2 + 1]);
+      }
+      x = quad_max(fmaxf(x, y));
+      const bool up = first ? x > -INFINITY : (quad_or(any_[row]) & kAnyIsTwo) != 0;
+      const float raised = up ? x * scale + G::kHeadroom : m[row];
+      correction[row] = exp2_approx(m[row] - raised);
+      m[row] = raised;
+    }
+  }
+
+  uint32_t any_[2];    // the OR of a row's packed weights, of the last `form`
+  float tile_sum_[2];  // their sums
+};
+
+}  // namespace pagoda::cuda
+#endif
