@@ -43,55 +43,64 @@ class PrefillConsumer {
     clear();
     mbarrier_wait(shared_.k_full(0), 0);
     begin_turn();
-    multiply_q_k();
+    multiply_q_k<0>();
     end_turn();
     wgmma_wait<0>();
-    release_k();
+    release_k<0>();
     mask();
     softmax_.weigh(s_, p_.score_scale, true, weights_a_);
-    await_next_k();
-    while (true) {  // twice: weights in use and weights being made need registers of their own
-      if (!advance(weights_a_, weights_b_)) return finish(weights_a_);
-      if (!advance(weights_b_, weights_a_)) return finish(weights_b_);
+    await_next_k<0>();
+    while (true) {  // twice: stages become constants, and weights in use and in the making registers
+      if (!advance<1>(weights_a_, weights_b_)) return finish<1>(weights_a_);
+      if (!advance<0>(weights_b_, weights_a_)) return finish<0>(weights_b_);
     }
   }
 
  private:
   using Weights = typename PrefillSoftmax<G>::Weights;
 
+  // Step i has K in stage i % 2, which is kStage, and V of step i - 1 in the other. parity_ is that
+  // of step i - 1.
+  template <int kStage>
+  __device__ __forceinline__ uint32_t k_parity() const {
+    return kStage == 0 ? parity_ ^ 1 : parity_;
+  }
+
   // To the next key tile, wherever it is; false if there is none.
+  template <int kStage>
   __device__ __forceinline__ bool advance(Weights& now, Weights& next) {
     const bool boundary = n_ == tile_begin_;
     if (boundary) {
       ++tile_;
       mbarrier_wait(shared_.q_full(tile_), shared_.q_parity(tile_));
       if (!enter()) return false;
-      mbarrier_wait(shared_.k_full(step_), shared_.parity(step_));
+      mbarrier_wait(shared_.k_full(kStage), k_parity<kStage>());
     } else {
       --n_;
     }
-    step(now, next, boundary);
+    step<kStage>(now, next, boundary);
     return true;
   }
 
   // S takes key tile n while O takes the weights times V of the tile before; new weights are made
   // under both. At a boundary the tile before was a row tile's last: O goes out and starts anew, so
   // the pipeline never drains.
+  template <int kStage>
   __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
     begin_turn();
-    multiply_q_k();
-    mbarrier_wait(shared_.v_full(step_ - 1), shared_.parity(step_ - 1));
-    if (valid_ != kAllValid) zero_values(step_ - 1);
-    multiply_p_v(now, step_ - 1);
+    multiply_q_k<kStage>();
+    await_values<1 - kStage>();
+    multiply_p_v<1 - kStage>(now);
     end_turn();
     wgmma_wait<1>();
-    release_k();
+    release_k<kStage>();
     mask();
     if (boundary) finish_sums(tile_ - 1);
     const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
-    await_next_k();  // here, so that ptxas leaves the wait below under the exponentials
+    parity_ = k_parity<kStage>();
+    await_next_k<kStage>();  // here, so that ptxas leaves the wait below under the exponentials
     wgmma_wait<0>();
-    release_v(step_ - 2);
+    if (leads_) mbarrier_arrive(shared_.v_empty(1 - kStage));
     if (boundary) {
       store(tile_ - 1);
       clear();
@@ -101,13 +110,30 @@ class PrefillConsumer {
     }
   }
 
+  template <int kStage>
   __device__ __forceinline__ void finish(Weights& weights) {
-    mbarrier_wait(shared_.v_full(step_ - 1), shared_.parity(step_ - 1));
-    if (valid_ != kAllValid) zero_values(step_ - 1);
-    multiply_p_v(weights, step_ - 1);
+    await_values<1 - kStage>();
+    multiply_p_v<1 - kStage>(weights);
     wgmma_wait<0>();
     finish_sums(tile_ - 1);
     store(tile_ - 1);
+  }
+
+  template <int kStage>
+  __device__ __forceinline__ void release_k() const {
+    if (!leads_) return;
+    mbarrier_arrive(shared_.k_empty(kStage));
+    if (G::kQBuffers == 1 && n_ == tile_begin_) mbarrier_arrive(shared_.q_empty(tile_));
+  }
+  // After step i: of this row tile, if there is one.
+  template <int kStage>
+  __device__ __forceinline__ void await_next_k() const {
+    if (n_ != tile_begin_) mbarrier_wait(shared_.k_full(1 - kStage), k_parity<1 - kStage>());
+  }
+  template <int kStage>
+  __device__ __forceinline__ void await_values() const {
+    mbarrier_wait(shared_.v_full(kStage), parity_);
+    if (valid_ != kAllValid) zero_values(shared_.v_tile(kStage));
   }
 
   // Read anew where they are needed: registers are short, and these places seldom run.
@@ -120,31 +146,39 @@ class PrefillConsumer {
 
   // ---- matrix products
 
-  __device__ __forceinline__ static uint64_t descriptor(uint32_t addr, int leading, int stride) {
-    return static_cast<uint64_t>(addr >> 4 | static_cast<uint32_t>(leading >> 4) << 16) |
-           static_cast<uint64_t>(stride >> 4) << 32 | G::kSwizzle << 62;
+  // A descriptor's low half holds the address and the leading distance, in units of 16 bytes, so
+  // that a step within a tile is an addition, which uniform registers can do.
+  __device__ __forceinline__ static uint32_t descriptor_low(uint32_t addr, int leading) {
+    return addr >> 4 | static_cast<uint32_t>(leading >> 4) << 16;
   }
+  __device__ __forceinline__ static uint64_t descriptor(uint32_t low, int offset, int stride) {
+    return (low + (offset >> 4)) |
+           static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
+  }
+  template <int kStage>
   __device__ __forceinline__ void multiply_q_k() {
-    const uint32_t q = shared_.q_buffer(tile_) + me_ * 64 * G::kAtom, k = shared_.k_tile(step_);
+    const uint32_t q = descriptor_low(shared_.q_buffer(tile_) + me_ * 64 * G::kAtom, 0);
+    const uint32_t k = descriptor_low(shared_.k_tile(kStage), 0);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kDims / 16; i++) {
       const int chunk = i / G::kStepsPerChunk, within = i % G::kStepsPerChunk * 32;
       Wgmma<G::kKeys>::template multiply_shared<G::kBf16>(
           s_,
-          descriptor(q + chunk * G::kQChunkBytes + within, 0, G::kAtomBytes),
-          descriptor(k + chunk * G::kAtomBytes + within, 0, G::kGroupBytes),
+          descriptor(q, chunk * G::kQChunkBytes + within, G::kAtomBytes),
+          descriptor(k, chunk * G::kAtomBytes + within, G::kGroupBytes),
           i != 0);
     }
     wgmma_commit();
   }
-  __device__ __forceinline__ void multiply_p_v(Weights& weights, int step) {
-    const uint32_t v = shared_.v_tile(step);
+  template <int kStage>
+  __device__ __forceinline__ void multiply_p_v(Weights& weights) {
+    const uint32_t v = descriptor_low(shared_.v_tile(kStage), G::kAtomBytes);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kKeys / 16; i++)
       Wgmma<G::kDims>::template multiply_registers<G::kBf16>(
-          o_, weights[i], descriptor(v + i * 2 * G::kGroupBytes, G::kAtomBytes, G::kGroupBytes));
+          o_, weights[i], descriptor(v, i * 2 * G::kGroupBytes, G::kGroupBytes));
     wgmma_commit();
   }
   __device__ __forceinline__ void begin_turn() {
@@ -152,19 +186,6 @@ class PrefillConsumer {
   }
   __device__ __forceinline__ void end_turn() {
     if (G::kTurns) named_barrier_arrive(1 + (me_ + 1) % G::kWarpgroups, 256);
-  }
-  __device__ __forceinline__ void release_k() {
-    if (leads_) {
-      mbarrier_arrive(shared_.k_empty(step_));
-      if (G::kQBuffers == 1 && n_ == tile_begin_) mbarrier_arrive(shared_.q_empty(tile_));
-    }
-    ++step_;
-  }
-  __device__ __forceinline__ void release_v(int step) {
-    if (leads_) mbarrier_arrive(shared_.v_empty(step));
-  }
-  __device__ __forceinline__ void await_next_k() {
-    if (n_ != tile_begin_) mbarrier_wait(shared_.k_full(step_), shared_.parity(step_));
   }
 
   // ---- tiles and masks
@@ -228,12 +249,12 @@ class PrefillConsumer {
   }
   // Rows of V without a number may hold anything, NaN too, and 0 x NaN is NaN: each warpgroup
   // zeroes them for itself.
-  __device__ __forceinline__ void zero_values(int step) const {
+  __device__ __forceinline__ void zero_values(uint32_t values) const {
     constexpr int kUnits = G::kRowBytes / 16;
     const int begin = valid_ & 0xFFFF, end = valid_ >> 16;
     for (int i = thread() % 128; i < (G::kKeys - end + begin) * kUnits; i += 128) {
       const int at = i / kUnits, row = at < begin ? at : at - begin + end;
-      store_shared_zero16(shared_.v_tile(step) + unit_offset(G::kRowBytes, row, i % kUnits));
+      store_shared_zero16(values + unit_offset(G::kRowBytes, row, i % kUnits));
     }
     fence_async_proxy();
     named_barrier(8 + me_, 128);
@@ -362,7 +383,8 @@ class PrefillConsumer {
   PrefillSoftmax<G> softmax_;
   float inverse_[2];  // of the sums of the row tile that goes out
 
-  int tile_ = 0, step_ = 0;          // row tiles and key tiles so far
+  int tile_ = 0;         // row tiles so far
+  uint32_t parity_ = 0;  // of the stage of the last step
   int n_ = 0, tile_begin_ = 0;       // the key tile of S; the last one of its row tile
   int mask_from_ = 0, mask_below_ = 0;  // key tiles >= and < these have something masked
   int valid_ = 0;                    // first (low half) and end (high) row of V that is a number
