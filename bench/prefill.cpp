@@ -3,6 +3,8 @@
 // beside each the share of tensor-core clocks in use, which the card's heat does not move. Random
 // data, 16k tokens in all; "contiguous" is a cache of 128-token blocks in order. `--json FILE`
 // writes every figure, `--only WORD` picks lines. bench/prefill_peers.py times cuDNN alike.
+#include "backend/cuda/prefill.h"
+
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -20,7 +22,6 @@
 
 #include "attention_kernels.h"
 #include "backend/cuda/check/decode_case.h"
-#include "backend/cuda/prefill.h"
 
 namespace pagoda::cuda {
 namespace {
@@ -52,8 +53,7 @@ class PrefillLine {
     const int64_t width = int64_t{s_.H} * s_.D;
     q_ = DeviceBytes(cu_.back() * width * 2);
     out_ = DeviceBytes(cu_.back() * width * 2);
-    fill_random(
-        q_.as(), true, cu_.back(), static_cast<int32_t>(width), nullptr, 11, 1.f, nullptr);
+    fill_random(q_.as(), true, cu_.back(), static_cast<int32_t>(width), nullptr, 11, 1.f, nullptr);
     const int32_t zero[1] = {0};
     ticket_ = to_device<int32_t>(zero);
     plan();
@@ -133,8 +133,7 @@ class PrefillBench {
   std::string only;
 
   PrefillBench() {
-    CUDA_CHECK(cudaEventCreate(&begin_));
-    CUDA_CHECK(cudaEventCreate(&end_));
+    for (cudaEvent_t& event : events_) CUDA_CHECK(cudaEventCreate(&event));
     fmt::print("{:<30}{:>8}{:>8}{:>9}{:>8}{:>8}   TFLOP/s, MHz, tensor clocks in use\n",
                "line",
                "hot",
@@ -178,26 +177,27 @@ class PrefillBench {
     double tflops, mhz;
   };
 
+  // Queued without a wait between them, so that no launch is timed with the host's part of it.
   State measure(PrefillLine& line, int launches) {
-    std::vector<float> times;
+    CUDA_CHECK(cudaEventRecord(events_[0]));
     for (int i = 0; i < launches; i++) {
-      CUDA_CHECK(cudaEventRecord(begin_));
       line.launch();
-      CUDA_CHECK(cudaEventRecord(end_));
-      CUDA_CHECK(cudaEventSynchronize(end_));
-      float ms = 0;
-      CUDA_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
-      times.push_back(ms);
+      CUDA_CHECK(cudaEventRecord(events_[i + 1]));
     }
+    std::vector<float> times(launches);
+    CUDA_CHECK(cudaEventSynchronize(events_[launches]));
+    for (int i = 0; i < launches; i++)
+      CUDA_CHECK(cudaEventElapsedTime(&times[i], events_[i], events_[i + 1]));
     line.launch();
     launch_clock(clock_.as<int64_t>(), nullptr);
     int64_t ticks[2];
     CUDA_CHECK(cudaMemcpy(ticks, clock_.as(), sizeof ticks, cudaMemcpyDeviceToHost));
     std::sort(times.begin(), times.end());
-    return {line.flops() / times[times.size() / 2] * 1e-9, 1e3 * double(ticks[0]) / double(ticks[1])};
+    return {line.flops() / times[times.size() / 2] * 1e-9,
+            1e3 * double(ticks[0]) / double(ticks[1])};
   }
 
-  cudaEvent_t begin_, end_;
+  cudaEvent_t events_[12];
   DeviceBytes clock_ = DeviceBytes(16);
   std::string json_;
 };
@@ -210,11 +210,17 @@ void fixed_lines(PrefillBench& bench) {
   struct Heads {
     int32_t D, H, KH;
   };
-  for (const Heads& h : {Heads{128, 32, 8}, Heads{128, 16, 16}, Heads{64, 32, 32}, Heads{256, 8, 8}})
+  for (const Heads& h :
+       {Heads{128, 32, 8}, Heads{128, 16, 16}, Heads{64, 32, 32}, Heads{256, 8, 8}})
     for (int32_t len : {1024, 4096, 16384, -4096}) {
       const int32_t keys = std::abs(len), B = 16384 / keys;
-      PrefillShape s = {fmt::format("hd{} {}/{} {}k{}", h.D, h.H, h.KH, keys / 1024, len < 0 ? " full" : ""),
-                        h.D, h.H, h.KH, repeated(B, keys), repeated(B, keys)};
+      PrefillShape s = {
+          fmt::format("hd{} {}/{} {}k{}", h.D, h.H, h.KH, keys / 1024, len < 0 ? " full" : ""),
+          h.D,
+          h.H,
+          h.KH,
+          repeated(B, keys),
+          repeated(B, keys)};
       if (len < 0) s.mask = PrefillMask::full;
       bench.line(s);
       if (h.D != 64 || len < 0) continue;
@@ -230,11 +236,34 @@ void run(PrefillBench& bench) {
   for (int32_t S : {64, 16})
     for (int32_t len : {4096, 16384}) {
       const int32_t B = 16384 / len;
-      bench.line({fmt::format("hd128 32/8 {}k blocks of {}", len / 1024, S), 128, 32, 8,
-                  repeated(B, len), repeated(B, len), PrefillMask::causal, S, true});
+      bench.line({fmt::format("hd128 32/8 {}k blocks of {}", len / 1024, S),
+                  128,
+                  32,
+                  8,
+                  repeated(B, len),
+                  repeated(B, len),
+                  PrefillMask::causal,
+                  S,
+                  true});
     }
-  bench.line({"512 over 16k, blocks of 16", 128, 32, 8, {512}, {512 + 16384}, PrefillMask::causal, 16, true});
-  bench.line({"128 over 32k, blocks of 16", 128, 32, 8, {128}, {128 + 32768}, PrefillMask::causal, 16, true});
+  bench.line({"512 over 16k, blocks of 16",
+              128,
+              32,
+              8,
+              {512},
+              {512 + 16384},
+              PrefillMask::causal,
+              16,
+              true});
+  bench.line({"128 over 32k, blocks of 16",
+              128,
+              32,
+              8,
+              {128},
+              {128 + 32768},
+              PrefillMask::causal,
+              16,
+              true});
   std::vector<int32_t> lens;  // heavy-tailed, 64 to 8k
   std::mt19937 random(7);
   int64_t total = 0;
@@ -245,7 +274,8 @@ void run(PrefillBench& bench) {
   }
   const auto mean = static_cast<int32_t>(total / 64);
   bench.line({fmt::format("varlen 64, mean {}", mean), 128, 32, 8, lens, lens});
-  bench.line({fmt::format("fixed 64 x {}", mean), 128, 32, 8, repeated(64, mean), repeated(64, mean)});
+  bench.line(
+      {fmt::format("fixed 64 x {}", mean), 128, 32, 8, repeated(64, mean), repeated(64, mean)});
 }
 
 }  // namespace

@@ -10,15 +10,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 
 def median_ms(call, launches: int) -> float:
-    times = []
-    for _ in range(launches):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(launches + 1)]
+    events[0].record()
+    for event in events[1:]:
         call()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return sorted(times)[launches // 2]
+        event.record()
+    events[-1].synchronize()
+    return sorted(a.elapsed_time(b) for a, b in zip(events, events[1:]))[launches // 2]
 
 
 def hot_and_rested(call) -> tuple[float, float]:

@@ -35,10 +35,13 @@ void check(const PrefillLaunch& launch) {
   PG_CHECK(launch.ticket != nullptr && launch.plan != nullptr, "no ticket or no plan");
   PG_CHECK(launch.mask == PrefillMask::causal || args.window == 0, "a window, not causal");
   PG_CHECK(args.q.row_bytes() % 16 == 0 && args.out.row_bytes() % 16 == 0, "rows of 16 bytes");
-  PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size < kMaxKeys, "{} blocks", args.batch.max_blocks);
+  PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size < kMaxKeys,
+           "{} blocks",
+           args.batch.max_blocks);
   const DType wanted = format.dtype == KvDType::bf16 ? DType::bf16 : DType::f16;
   if (args.q.dtype() != wanted)
-    throw Error("cuda.unsupported", "prefill over {} KV: q must be of that type", name(format.dtype));
+    throw Error(
+        "cuda.unsupported", "prefill over {} KV: q must be of that type", name(format.dtype));
   if (format.block_size % 8 != 0)
     throw Error("cuda.unsupported",
                 "block size {}: a multiple of 8 is needed (default {})",
@@ -106,8 +109,7 @@ PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& in
   PrefillParams p = {};
   p.q = q_map(args, instance);
   p.header = reinterpret_cast<const PrefillPlanHeader*>(launch.plan);
-  p.tiles =
-      reinterpret_cast<const PrefillTile*>(launch.plan + PrefillPlanShape::tiles_offset());
+  p.tiles = reinterpret_cast<const PrefillTile*>(launch.plan + PrefillPlanShape::tiles_offset());
   p.block_table = args.batch.block_table.data();
   p.kv = reinterpret_cast<const uint8_t*>(args.kv.base);
   p.out = reinterpret_cast<uint8_t*>(args.out.data());

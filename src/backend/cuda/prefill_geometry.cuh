@@ -57,12 +57,24 @@ struct PrefillShared {
   __device__ __forceinline__ uint32_t q_empty(int tile) const {
     return barriers + 16 + 8 * q_slot(tile);
   }
-  __device__ __forceinline__ uint32_t k_full(int step) const { return barriers + 32 + 8 * (step & 1); }
-  __device__ __forceinline__ uint32_t k_empty(int step) const { return barriers + 48 + 8 * (step & 1); }
-  __device__ __forceinline__ uint32_t v_full(int step) const { return barriers + 64 + 8 * (step & 1); }
-  __device__ __forceinline__ uint32_t v_empty(int step) const { return barriers + 80 + 8 * (step & 1); }
-  __device__ __forceinline__ uint32_t k_tile(int step) const { return k + (step & 1) * G::kTileBytes; }
-  __device__ __forceinline__ uint32_t v_tile(int step) const { return v + (step & 1) * G::kTileBytes; }
+  __device__ __forceinline__ uint32_t k_full(int step) const {
+    return barriers + 32 + 8 * (step & 1);
+  }
+  __device__ __forceinline__ uint32_t k_empty(int step) const {
+    return barriers + 48 + 8 * (step & 1);
+  }
+  __device__ __forceinline__ uint32_t v_full(int step) const {
+    return barriers + 64 + 8 * (step & 1);
+  }
+  __device__ __forceinline__ uint32_t v_empty(int step) const {
+    return barriers + 80 + 8 * (step & 1);
+  }
+  __device__ __forceinline__ uint32_t k_tile(int step) const {
+    return k + (step & 1) * G::kTileBytes;
+  }
+  __device__ __forceinline__ uint32_t v_tile(int step) const {
+    return v + (step & 1) * G::kTileBytes;
+  }
   __device__ __forceinline__ static uint32_t parity(int step) { return step >> 1 & 1; }
 
   __device__ __forceinline__ void init_barriers() const {

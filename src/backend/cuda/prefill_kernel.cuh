@@ -47,10 +47,11 @@ class PrefillConsumer {
     end_turn();
     wgmma_wait<0>();
     release_k<0>();
-    mask();
+    treat_scores(false);
     softmax_.weigh(s_, p_.score_scale, true, weights_a_);
     await_next_k<0>();
-    while (true) {  // twice: stages become constants, and weights in use and in the making registers
+    while (
+        true) {  // twice: stages become constants, and weights in use and in the making registers
       if (!advance<1>(weights_a_, weights_b_)) return finish<1>(weights_a_);
       if (!advance<0>(weights_b_, weights_a_)) return finish<0>(weights_b_);
     }
@@ -94,8 +95,7 @@ class PrefillConsumer {
     end_turn();
     wgmma_wait<1>();
     release_k<kStage>();
-    mask();
-    if (boundary) finish_sums(tile_ - 1);
+    treat_scores(boundary);
     const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
     parity_ = k_parity<kStage>();
     await_next_k<kStage>();  // here, so that ptxas leaves the wait below under the exponentials
@@ -133,7 +133,7 @@ class PrefillConsumer {
   template <int kStage>
   __device__ __forceinline__ void await_values() const {
     mbarrier_wait(shared_.v_full(kStage), parity_);
-    if (valid_ != kAllValid) zero_values(shared_.v_tile(kStage));
+    if (__builtin_expect(valid_ != kAllValid, 0)) zero_values(shared_.v_tile(kStage));
   }
 
   // Read anew where they are needed: registers are short, and these places seldom run.
@@ -142,7 +142,9 @@ class PrefillConsumer {
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
     return x;
   }
-  __device__ __forceinline__ static int warp_row() { return (thread() / 32 - 4) * 16; }
+  __device__ __forceinline__ static int warp_row() {
+    return (thread() / 32 - 4) * 16;
+  }
 
   // ---- matrix products
 
@@ -152,8 +154,7 @@ class PrefillConsumer {
     return addr >> 4 | static_cast<uint32_t>(leading >> 4) << 16;
   }
   __device__ __forceinline__ static uint64_t descriptor(uint32_t low, int offset, int stride) {
-    return (low + (offset >> 4)) |
-           static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
+    return (low + (offset >> 4)) | static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
   }
   template <int kStage>
   __device__ __forceinline__ void multiply_q_k() {
@@ -193,7 +194,9 @@ class PrefillConsumer {
   __device__ __forceinline__ const PrefillTile& tile(int j) const {
     return slots_[j & (kPrefillSlots - 1)].tile;
   }
-  __device__ __forceinline__ static int uniform(int x) { return __shfl_sync(~0u, x, 0); }
+  __device__ __forceinline__ static int uniform(int x) {
+    return __shfl_sync(~0u, x, 0);
+  }
 
   // Row tile tile_ becomes the one that S belongs to; false if there is none.
   __device__ __forceinline__ bool enter() {
@@ -204,21 +207,27 @@ class PrefillConsumer {
     n_ = tile_end - 1;
     const int limit = uniform(t.limit) + me_ * 64;
     mask_from_ = max(0, min(uniform(t.kv_len), limit)) / G::kKeys;
+    if (p_.cap_scale != 0.f) mask_from_ = 0;  // a cap is for all
     mask_below_ = (max(0, limit + 63 - p_.window) + G::kKeys - 1) / G::kKeys;
     return true;
   }
 
-  // Key tile n_: caps scores, and takes out those that no row may see; notes which rows of V hold
-  // numbers. Only tiles at an end of what this warpgroup's rows see have anything masked.
-  __device__ __forceinline__ void mask() {
-    if (p_.cap_scale != 0.f) {
-#pragma unroll
-      for (int i = 0; i < G::kKeys / 2; i++)  // tanh(x) = 1 - 2 / (e^2x + 1)
-        s_[i] = 1.f - 2.f * rcp_approx(exp2_approx(s_[i] * p_.cap_scale) + 1.f);
-    }
+  // What few steps need, behind one branch: caps scores, takes out those that no row may see, notes
+  // which rows of V hold numbers, and ends the sums of the row tile before. Only key tiles at an
+  // end of what this warpgroup's rows see have anything masked.
+  __device__ __forceinline__ void treat_scores(bool boundary) {
     valid_ = kAllValid;
-    if (n_ >= mask_from_) mask_end();
-    if (n_ < mask_below_) mask_begin();
+    if (__builtin_expect(n_ >= mask_from_ || n_ < mask_below_ || boundary, 0)) {
+      if (p_.cap_scale != 0.f) cap();
+      if (n_ >= mask_from_) mask_end();
+      if (n_ < mask_below_) mask_begin();
+      if (boundary) finish_sums(tile_ - 1);
+    }
+  }
+  __device__ __forceinline__ void cap() {
+#pragma unroll
+    for (int i = 0; i < G::kKeys / 2; i++)  // tanh(x) = 1 - 2 / (e^2x + 1)
+      s_[i] = 1.f - 2.f * rcp_approx(exp2_approx(s_[i] * p_.cap_scale) + 1.f);
   }
   __device__ __forceinline__ void mask_end() {
     const int lane = thread() % 32, first_row = warp_row();
@@ -383,11 +392,11 @@ class PrefillConsumer {
   PrefillSoftmax<G> softmax_;
   float inverse_[2];  // of the sums of the row tile that goes out
 
-  int tile_ = 0;         // row tiles so far
-  uint32_t parity_ = 0;  // of the stage of the last step
-  int n_ = 0, tile_begin_ = 0;       // the key tile of S; the last one of its row tile
+  int tile_ = 0;                        // row tiles so far
+  uint32_t parity_ = 0;                 // of the stage of the last step
+  int n_ = 0, tile_begin_ = 0;          // the key tile of S; the last one of its row tile
   int mask_from_ = 0, mask_below_ = 0;  // key tiles >= and < these have something masked
-  int valid_ = 0;                    // first (low half) and end (high) row of V that is a number
+  int valid_ = 0;                       // first (low half) and end (high) row of V that is a number
 };
 
 template <class G>

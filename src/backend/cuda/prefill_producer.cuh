@@ -1,8 +1,9 @@
-// The two producer warps of the prefill kernels. The K warp draws tiles by ticket, one ahead, writes
-// their descriptions to shared memory, and loads Q (a tensor-map box) and K; the V warp follows the
-// descriptions and loads V. K and V come by bulk copies, one for each run of keys in one block of
-// the cache: lane i of a warp copies run i. The block table is read one key tile ahead. Keys
-// outside [first key that the tile sees, kv_len) are not read, but for the rest of their 8 rows.
+// The two producer warps of the prefill kernels. The K warp draws tiles by ticket, one ahead,
+// writes their descriptions to shared memory, and loads Q (a tensor-map box) and K; the V warp
+// follows the descriptions and loads V. K and V come by bulk copies, one for each run of keys in
+// one block of the cache: lane i of a warp copies run i. The block table is read one key tile
+// ahead. Keys outside [first key that the tile sees, kv_len) are not read, but for the rest of
+// their 8 rows.
 #pragma once
 
 #include "backend/cuda/prefill_geometry.cuh"
@@ -33,8 +34,9 @@ class PrefillProducer {
       bool first = true;
       for (; n >= tile_begin; n--) {
         const int next_block = n > tile_begin ? locate(now, n - 1) : 0;
+        const Copy copy = prepare(now, n, block, 0);
         mbarrier_wait(shared_.k_empty(step), shared_.parity(step) ^ 1);
-        load(now, n, block, 0, shared_.k_tile(step), shared_.k_full(step));
+        start(copy, shared_.k_tile(step), shared_.k_full(step));
         step++;
         block = next_block;
         if (first) {  // under the tile's first loads
@@ -59,8 +61,9 @@ class PrefillProducer {
       if (lane_ == 0) mbarrier_arrive(shared_.q_empty(j));
       for (; n >= tile_begin; n--) {
         const int next_block = n > tile_begin ? locate(now, n - 1) : 0;
+        const Copy copy = prepare(now, n, block, p_.v_offset);
         mbarrier_wait(shared_.v_empty(step), shared_.parity(step) ^ 1);
-        load(now, n, block, p_.v_offset, shared_.v_tile(step), shared_.v_full(step));
+        start(copy, shared_.v_tile(step), shared_.v_full(step));
         step++;
         block = next_block;
       }
@@ -127,26 +130,28 @@ class PrefillProducer {
   __device__ __forceinline__ int locate_last(const PrefillSlot& t) const {
     return t.tile.tile_end > 0 ? locate(t, t.tile.tile_end - 1) : 0;
   }
-  __device__ __forceinline__ void load(const PrefillSlot& t,
-                                       int n,
-                                       int block,
-                                       int offset,
-                                       uint32_t to,
-                                       uint32_t bar) const {
+  struct Copy {
+    const uint8_t* from;
+    int at, num_bytes;  // in the tile; <= 0: nothing
+    int tile_bytes;     // of all lanes
+  };
+  __device__ __forceinline__ Copy prepare(const PrefillSlot& t,
+                                          int n,
+                                          int block,
+                                          int offset) const {
     const int first = n * G::kKeys;
     const Run run = run_of(t, n);
-    if (lane_ == 0) {
-      const int keys = min(first + G::kKeys, t.key_end) - max(first, t.key_begin);
-      mbarrier_expect(bar, max(keys, 0) * G::kRowBytes);
-    }
+    const int keys = min(first + G::kKeys, t.key_end) - max(first, t.key_begin);
+    return {p_.kv + block * p_.block_bytes +
+                (t.head_offset + offset + (run.begin - run.index * p_.block_size) * G::kRowBytes),
+            (run.begin - first) * G::kRowBytes,
+            (run.end - run.begin) * G::kRowBytes,
+            max(keys, 0) * G::kRowBytes};
+  }
+  __device__ __forceinline__ void start(const Copy& copy, uint32_t to, uint32_t bar) const {
+    if (lane_ == 0) mbarrier_expect(bar, copy.tile_bytes);
     __syncwarp();
-    if (run.begin < run.end)
-      bulk_copy(to + (run.begin - first) * G::kRowBytes,
-                p_.kv + block * p_.block_bytes +
-                    (t.head_offset + offset +
-                     (run.begin - run.index * p_.block_size) * G::kRowBytes),
-                (run.end - run.begin) * G::kRowBytes,
-                bar);
+    if (copy.num_bytes > 0) bulk_copy(to + copy.at, copy.from, copy.num_bytes, bar);
   }
 
   __device__ __forceinline__ void load_queries(int j) const {

@@ -14,8 +14,9 @@
 #if PAGODA_SM90
 namespace pagoda::cuda {
 
-constexpr float kNoReference = -1e30f;       // finite: -inf minus it is -inf
-constexpr uint32_t kAnyIsTwo = 0x40004000;   // a set bit: of the pair, bf16 or f16, one is >= 2 or NaN
+constexpr float kNoReference = -1e30f;  // finite: -inf minus it is -inf
+constexpr uint32_t kAnyIsTwo =
+    0x40004000;  // a set bit: of the pair, bf16 or f16, one is >= 2 or NaN
 
 __device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
@@ -67,9 +68,7 @@ struct PrefillSoftmax {
   }
 
  private:
-  __device__ __forceinline__ void form(const float (&s)[kScores],
-                                       float scale,
-                                       Weights& weights) {
+  __device__ __forceinline__ void form(const float (&s)[kScores], float scale, Weights& weights) {
     float even[2] = {0, 0}, odd[2] = {0, 0};
     any_[0] = any_[1] = 0;
 #pragma unroll
@@ -88,9 +87,7 @@ struct PrefillSoftmax {
     tile_sum_[1] = even[1] + odd[1];
   }
 
-  __device__ __forceinline__ void raise(const float (&s)[kScores],
-                                        float scale,
-                                        bool first) {
+  __device__ __forceinline__ void raise(const float (&s)[kScores], float scale, bool first) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
       float x = s[row * 2], y = s[row * 2 + 1];

@@ -111,12 +111,19 @@ void PrefillCase::write_queries() {
   std::vector<uint64_t> ids;
   for (size_t b = 0; b < s_.q_lens.size(); b++)
     for (int32_t i = 0; i < s_.q_lens[b]; i++)
-      ids.push_back((uint64_t{1} << 40) + (uint64_t(b) << 32) + uint32_t(s_.kv_lens[b] - s_.q_lens[b] + i));
+      ids.push_back((uint64_t{1} << 40) + (uint64_t(b) << 32) +
+                    uint32_t(s_.kv_lens[b] - s_.q_lens[b] + i));
   if (ids.empty()) return;
   const DeviceBytes device_ids = to_device<uint64_t>(ids);
   const DeviceBytes rows(int64_t{T_} * width * 2);
-  fill_random(rows.as<void>(), s_.dtype == KvDType::bf16, T_, width, device_ids.as<uint64_t>(),
-              s_.seed + 5, s_.q_gain, nullptr);
+  fill_random(rows.as<void>(),
+              s_.dtype == KvDType::bf16,
+              T_,
+              width,
+              device_ids.as<uint64_t>(),
+              s_.seed + 5,
+              s_.q_gain,
+              nullptr);
   CUDA_CHECK(cudaMemcpy2D(
       q_.as(), product * 2, rows.as(), width * 2, width * 2, T_, cudaMemcpyDeviceToDevice));
 }
@@ -136,11 +143,18 @@ void PrefillCase::write_cache() {
     }
     const DeviceBytes device_ids = to_device<uint64_t>(ids);
     const DeviceBytes device_slots = to_device<int32_t>(slots);
-    const DeviceBytes k(int64_t{n} * width * 2), v(int64_t{n} * width * 2), q(int64_t{n} * s_.head_dim * 2);
+    const DeviceBytes k(int64_t{n} * width * 2), v(int64_t{n} * width * 2),
+        q(int64_t{n} * s_.head_dim * 2);
     const int32_t step = s_.jumps == Jumps::none ? n : kJumpKeys;
     for (int32_t i = 0; i < n; i += step)
-      fill_random(k.as() + int64_t{i} * width * 2, bf16, std::min(step, n - i), width,
-                  device_ids.as<uint64_t>() + i, s_.seed, jump_gain(s_.jumps, i, n), nullptr);
+      fill_random(k.as() + int64_t{i} * width * 2,
+                  bf16,
+                  std::min(step, n - i),
+                  width,
+                  device_ids.as<uint64_t>() + i,
+                  s_.seed,
+                  jump_gain(s_.jumps, i, n),
+                  nullptr);
     fill_random(v.as<void>(), bf16, n, width, device_ids.as<uint64_t>(), s_.seed + 1, 1.f, nullptr);
     RopeStoreKvArgs args = {};
     const DType dtype = q_dtype(s_.dtype);
@@ -180,8 +194,9 @@ void PrefillCase::launch(const Part& part, const std::byte* plan, cudaStream_t s
       .sinks = s_.sinks ? ConstTensorView(sinks_.as(), DType::f32, {1, s_.num_heads})
                         : ConstTensorView(),
       .out = TensorView(out_.as() + part.row * width * 2, dtype, {part.num_rows, width}),
-      .log_sum_exp = TensorView(
-          sums_.as() + int64_t{part.row} * s_.num_heads * 4, DType::f32, {part.num_rows, s_.num_heads})};
+      .log_sum_exp = TensorView(sums_.as() + int64_t{part.row} * s_.num_heads * 4,
+                                DType::f32,
+                                {part.num_rows, s_.num_heads})};
   PrefillLaunch launch{.args = args};
   launch.plan = plan;
   launch.tile = tile_;

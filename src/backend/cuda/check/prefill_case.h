@@ -1,7 +1,7 @@
-// One prefill problem on the GPU, for checks and benchmarks: like DecodeCase (decode_case.h), random
-// keys and values in a paged cache, random queries, a plan, and the float64 reference that reads
-// the same cache. Unwritten slots hold NaN, block table entries that must not be read point far
-// outside the pool, outputs are poisoned before each run; Q is a slice of a wider QKV product.
+// One prefill problem on the GPU, for checks and benchmarks: like DecodeCase (decode_case.h),
+// random keys and values in a paged cache, random queries, a plan, and the float64 reference that
+// reads the same cache. Unwritten slots hold NaN, block table entries that must not be read point
+// far outside the pool, outputs are poisoned before each run; Q is a slice of a wider QKV product.
 //
 // Numbers are a function of (seed, sequence, position), so cases that differ only in blocks, in
 // tiles or in how their rows are cut into chunks must give equal bits.

@@ -65,9 +65,15 @@ class PrefillChecker {
     int32_t head_dim;
   };
   static std::vector<Kind> kinds() {
-    return {{KvDType::bf16, 64},  {KvDType::bf16, 80},  {KvDType::bf16, 96},
-            {KvDType::bf16, 128}, {KvDType::bf16, 192}, {KvDType::bf16, 256},
-            {KvDType::f16, 64},   {KvDType::f16, 128},  {KvDType::f16, 256}};
+    return {{KvDType::bf16, 64},
+            {KvDType::bf16, 80},
+            {KvDType::bf16, 96},
+            {KvDType::bf16, 128},
+            {KvDType::bf16, 192},
+            {KvDType::bf16, 256},
+            {KvDType::f16, 64},
+            {KvDType::f16, 128},
+            {KvDType::f16, 256}};
   }
 
   void shapes() {
