@@ -35,7 +35,6 @@ struct PrefillShape {
   PrefillMask mask = PrefillMask::causal;
   int32_t S = 128;
   bool random_blocks = false;
-  int32_t height_for = 0;  // q_len that picks the tile's height; 0: the longest
 };
 
 class PrefillLine {
@@ -105,8 +104,7 @@ class PrefillLine {
   }
 
   void plan() {
-    const int32_t longest = *std::max_element(s_.q_lens.begin(), s_.q_lens.end());
-    tile_ = prefill_tile(KvDType::bf16, s_.D, s_.height_for > 0 ? s_.height_for : longest);
+    tile_ = prefill_tile(KvDType::bf16, s_.D);
     PrefillPlanInput in;
     in.cu_q_lens = cu_;
     in.kv_lens = s_.kv_lens;
@@ -222,11 +220,6 @@ void fixed_lines(PrefillBench& bench) {
           repeated(B, keys),
           repeated(B, keys)};
       if (len < 0) s.mask = PrefillMask::full;
-      bench.line(s);
-      if (h.D != 64 || len < 0) continue;
-      s.name += " low", s.height_for = 1;
-      bench.line(s);
-      s.name.replace(s.name.size() - 3, 3, "tall"), s.height_for = 1 << 20;
       bench.line(s);
     }
 }

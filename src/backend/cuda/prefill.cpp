@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "backend/cuda/prefill_instances.h"
 #include "base/error.h"
@@ -12,18 +13,18 @@ namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int64_t kMaxKeys = 1 << 25;  // block numbers by multiplication are exact up to here
-// A batch whose longest chunk has fewer rows gets the lower of two tile heights: docs/kernels.md.
-constexpr int32_t kTallTileRows = 2048;
 
-// The kernel of that type, head size and tile height (0: the first in the table); null: none.
-const PrefillInstance* find_instance(KvDType dtype, int32_t head_dim, int32_t rows) {
-  for (const auto& table :
-       {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
-    for (const PrefillInstance& i : table)
-      if (i.is_bf16 == (dtype == KvDType::bf16) && i.head_dim == head_dim &&
-          (rows == 0 || i.tile_rows == rows))
-        return &i;
-  return nullptr;
+const PrefillInstance& find_instance(KvDType dtype, int32_t head_dim) {
+  if (dtype == KvDType::bf16 || dtype == KvDType::f16)
+    for (const auto& table :
+         {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
+      for (const PrefillInstance& i : table)
+        if (i.is_bf16 == (dtype == KvDType::bf16) && i.head_dim == head_dim) return i;
+  throw Error("cuda.unsupported",
+              "prefill with head size {} over {} KV: supported are 64, 80, 96, 128, 192 and 256 "
+              "over bf16, 64, 128 and 256 over f16",
+              head_dim,
+              name(dtype));
 }
 
 void check(const PrefillLaunch& launch) {
@@ -123,6 +124,7 @@ PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& in
   p.v_offset = static_cast<int32_t>(format.v_offset());
   p.max_blocks = args.batch.max_blocks;
   p.block_size = format.block_size;
+  p.piece = std::gcd(format.block_size, 16);
   p.block_inverse = static_cast<uint32_t>(ceil_div(int64_t{1} << 32, format.block_size));
   p.heads = args.num_heads;
   p.group = args.num_heads / args.kv.kv_heads;
@@ -137,26 +139,17 @@ PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& in
 
 }  // namespace
 
-PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim, int32_t max_q_len) {
-  const bool known = dtype == KvDType::bf16 || dtype == KvDType::f16;
-  const PrefillInstance* instance = known ? find_instance(dtype, head_dim, 0) : nullptr;
-  if (instance == nullptr)
-    throw Error("cuda.unsupported",
-                "prefill with head size {} over {} KV: supported are 64, 80, 96, 128, 192 and 256 "
-                "over bf16, 64, 128 and 256 over f16",
-                head_dim,
-                name(dtype));
-  if (max_q_len < kTallTileRows)
-    if (const PrefillInstance* low = find_instance(dtype, head_dim, 128)) instance = low;
-  return {instance->tile_rows, instance->tile_keys};
+PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim) {
+  const PrefillInstance& instance = find_instance(dtype, head_dim);
+  return {instance.tile_rows, instance.tile_keys};
 }
 
 void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options) {
   check(launch);
   const KvFormat& format = launch.args.kv.format;
-  const PrefillInstance* found = find_instance(format.dtype, format.k_dim, launch.tile.rows);
-  PG_CHECK(found != nullptr && found->tile_keys == launch.tile.keys, "not from prefill_tile()");
-  const PrefillInstance& instance = *found;
+  const PrefillInstance& instance = find_instance(format.dtype, format.k_dim);
+  PG_CHECK(instance.tile_rows == launch.tile.rows && instance.tile_keys == launch.tile.keys,
+           "the plan's tile is not prefill_tile()");
   PrefillParams params = make_params(launch, instance);
   CUDA_CHECK(cudaFuncSetAttribute(
       instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.shared_bytes));

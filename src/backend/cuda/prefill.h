@@ -18,9 +18,8 @@ struct PrefillTileSize {
   int32_t rows = 0;
   int32_t keys = 0;
 };
-// The kernel's tile for a head size, from the table of kernels; max_q_len picks a height, which no
-// bits depend on. Throws Error{"cuda.unsupported"}.
-PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim, int32_t max_q_len);
+// Throws Error{"cuda.unsupported"} if there is no kernel.
+PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim);
 
 struct PrefillLaunch {
   const AttentionArgs& args;

@@ -5,9 +5,8 @@ namespace pagoda::cuda {
 
 std::span<const PrefillInstance> prefill_hd64_instances() {
   static const PrefillInstance kTable[] = {
-      prefill_instance<true, 64, 96, 3, MatrixTurns::in_order>(),
-      prefill_instance<true, 64, 96, 2, MatrixTurns::in_order>(),
-      prefill_instance<false, 64, 96, 2, MatrixTurns::in_order>(),
+      prefill_instance<true, 64, 128, 2, MatrixTurns::in_order>(),
+      prefill_instance<false, 64, 128, 2, MatrixTurns::in_order>(),
       prefill_instance<true, 80, 128, 2, MatrixTurns::free>(),
       prefill_instance<true, 96, 128, 2, MatrixTurns::free>(),
   };

@@ -1,6 +1,6 @@
 // The table of compiled prefill kernels, a file of instances for a few head sizes each. The
 // width of a key tile is part of a row's arithmetic (prefill_params.h), so it is one for each head
-// size and type; kernels of several tile heights may share it, and then give the same bits.
+// size and type; a kernel of another tile height with that width would give the same bits.
 #pragma once
 
 #include <cstdint>

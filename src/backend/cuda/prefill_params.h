@@ -50,6 +50,7 @@ struct PrefillParams {
   int64_t sum_row_floats;
   int32_t head_bytes, v_offset;
   int32_t max_blocks, block_size;
+  int32_t piece;           // keys of a copy, gcd(S, 16)
   uint32_t block_inverse;  // ceil(2^32 / block_size)
   int32_t heads, group;
   int32_t section_heads;  // heads that are worked on at a time, for the L2 cache

@@ -103,55 +103,54 @@ class PrefillProducer {
     if (lane_ < 8) reinterpret_cast<int*>(&to)[lane_] = word;
     __syncwarp();
     if (lane_ == 0) {
-      to.key_begin = max(0, to.tile.limit - p_.window) & ~7;
-      to.key_end = (to.tile.kv_len + 7) & ~7;
+      to.key_begin = max(0, to.tile.limit - p_.window);
+      to.key_end = to.tile.kv_len;
       to.head_offset = to.tile.head / p_.group * p_.head_bytes;
       to.table_offset = to.tile.seq * p_.max_blocks;
     }
     __syncwarp();
   }
 
-  // Lane i: its run of keys in key tile n, in block i of those that the tile touches.
-  struct Run {
-    int begin, end, index;  // end <= begin: none
+  // Lane i: its piece of key tile n, p_.piece keys of one block; `begin` is its first key.
+  struct Piece {
+    int begin, block_index, row;
+    bool is_read;
   };
-  __device__ __forceinline__ Run run_of(const PrefillSlot& t, int n) const {
-    const int first = n * G::kKeys;
-    const int index = static_cast<int>(__umulhi(first, p_.block_inverse)) + lane_;
-    const int at = index * p_.block_size;
-    return {max(max(first, at), t.key_begin),
-            min(min(first + G::kKeys, at + p_.block_size), t.key_end),
-            index};
+  __device__ __forceinline__ Piece piece_of(const PrefillSlot& t, int n) const {
+    Piece x;
+    x.begin = n * G::kKeys + lane_ * p_.piece;
+    x.block_index = static_cast<int>(__umulhi(x.begin, p_.block_inverse));
+    x.row = x.begin - x.block_index * p_.block_size;
+    x.is_read =
+        lane_ * p_.piece < G::kKeys && x.begin < t.key_end && x.begin + p_.piece > t.key_begin;
+    return x;
   }
   __device__ __forceinline__ int locate(const PrefillSlot& t, int n) const {
-    const Run run = run_of(t, n);
-    return run.begin < run.end ? __ldg(p_.block_table + (t.table_offset + run.index)) : 0;
+    const Piece x = piece_of(t, n);
+    return x.is_read ? __ldg(p_.block_table + (t.table_offset + x.block_index)) : 0;
   }
   __device__ __forceinline__ int locate_last(const PrefillSlot& t) const {
     return t.tile.tile_end > 0 ? locate(t, t.tile.tile_end - 1) : 0;
   }
   struct Copy {
     const uint8_t* from;
-    int at, num_bytes;  // in the tile; <= 0: nothing
-    int tile_bytes;     // of all lanes
+    bool is_read;
+    int tile_bytes;  // of all lanes
   };
   __device__ __forceinline__ Copy prepare(const PrefillSlot& t,
                                           int n,
                                           int block,
                                           int offset) const {
-    const int first = n * G::kKeys;
-    const Run run = run_of(t, n);
-    const int keys = min(first + G::kKeys, t.key_end) - max(first, t.key_begin);
-    return {p_.kv + block * p_.block_bytes +
-                (t.head_offset + offset + (run.begin - run.index * p_.block_size) * G::kRowBytes),
-            (run.begin - first) * G::kRowBytes,
-            (run.end - run.begin) * G::kRowBytes,
-            max(keys, 0) * G::kRowBytes};
+    const Piece x = piece_of(t, n);
+    return {p_.kv + block * p_.block_bytes + (t.head_offset + offset + x.row * G::kRowBytes),
+            x.is_read,
+            __popc(__ballot_sync(~0u, x.is_read)) * p_.piece * G::kRowBytes};
   }
   __device__ __forceinline__ void start(const Copy& copy, uint32_t to, uint32_t bar) const {
     if (lane_ == 0) mbarrier_expect(bar, copy.tile_bytes);
     __syncwarp();
-    if (copy.num_bytes > 0) bulk_copy(to + copy.at, copy.from, copy.num_bytes, bar);
+    const int num_bytes = p_.piece * G::kRowBytes;
+    if (copy.is_read) bulk_copy(to + lane_ * num_bytes, copy.from, num_bytes, bar);
   }
 
   __device__ __forceinline__ void load_queries(int j) const {

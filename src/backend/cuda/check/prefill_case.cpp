@@ -66,8 +66,7 @@ PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
   ticket_ = to_device<int32_t>(zero);
   write_queries();
   write_cache();
-  const int32_t longest = *std::max_element(s_.q_lens.begin(), s_.q_lens.end());
-  tile_ = prefill_tile(s_.dtype, s_.head_dim, s_.max_q_len > 0 ? s_.max_q_len : longest);
+  tile_ = prefill_tile(s_.dtype, s_.head_dim);
   plan_ = make_plan(cu_q_lens_, s_.kv_lens);
   const std::vector<std::byte> host = plan_bytes(plan_);
   device_plan_ = to_device<std::byte>(host);

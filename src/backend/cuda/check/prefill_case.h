@@ -32,7 +32,6 @@ struct PrefillCaseShape {
   float q_gain = 1.f;
   bool rising_blocks = false;  // block ids in order instead of at random
   int32_t first_block = 0;     // ids from here on: pools beyond 2^31 elements
-  int32_t max_q_len = 0;       // picks the tile's height; 0: by q_lens
   int32_t section_heads = 0;
   uint32_t seed = 1;
 };
