@@ -1,7 +1,9 @@
 """The machine code of the CUDA kernels is what was meant: `sass_test.py CUOBJDUMP OBJECT...` disassembles the sm_90a
 code of the given objects. No kernel keeps anything in local memory; decode kernels load by bulk copies, the wide ones
 multiply by wgmma of 16 columns, the others by mma.sync of 16-bit operands; none divides integers in its producer's inner
-loop (which once cost a quarter of the speed)."""
+loop (which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head,
+load by bulk copies and boxes, and have their exponentials under P V, before the wait for it; above head size 128 they
+may keep a register or two in local memory (docs/kernels.md)."""
 import collections
 import os
 import re
@@ -26,7 +28,11 @@ def kernels(cuobjdump: str, path: str) -> dict[str, list[str]]:
 def wrong_with(name: str, code: list[str]) -> list[str]:
     count = collections.Counter(op.split(".")[0] for op in code)
     full = collections.Counter(code)
-    wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op]]
+    prefill = re.search(r"prefill_kernelINS0_15PrefillGeometryILb\dELi(\d+)ELi(\d+)E", name)
+    spills = 3 if prefill and int(prefill[1]) > 128 else 0
+    wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op] > spills]
+    if prefill:
+        wrong += wrong_with_prefill(code, count, dims=int(prefill[1]), keys=int(prefill[2]))
     decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)ELi(\d)ELi(\d)E", name)
     if decode:
         form, dims, _, teams = (int(x) for x in decode.groups())
@@ -45,6 +51,23 @@ def wrong_with(name: str, code: list[str]) -> list[str]:
         copies = [i for i, op in enumerate(code) if op.startswith("UBLKCP")]
         if any(op.startswith("MUFU.RCP") for i in copies for op in code[max(0, i - 60):i]):
             wrong.append("an integer division before a bulk copy: the producer's loop is short of time")
+    return wrong
+
+
+def wrong_with_prefill(code: list[str], count: collections.Counter, dims: int, keys: int) -> list[str]:
+    wrong = [f"no {op}" for op in ("UBLKCP", "UTMALDG") if not count[op]]
+    shapes = {match[1] for op in code if (match := re.match(r"HGMMA\.(\w+)", op))}
+    if shapes != {f"64x{keys}x16", f"64x{dims}x16"}:
+        wrong.append(f"wgmma of other shapes: {shapes}")
+    # Waits: of the first tile; then of each of the loop's two steps, for S and for O; then of the two ends.
+    waits = [i for i, op in enumerate(code) if op.startswith("WARPGROUP.DEPBAR")]
+    for s_ready, o_ready in (waits[1:3], waits[3:5]):
+        if sum(op == "MUFU.EX2" for op in code[s_ready:o_ready]) < keys // 2:
+            wrong.append("exponentials are not under P V")
+        rest = code[o_ready:]
+        product = next((i for i, op in enumerate(rest) if op.startswith("HGMMA")), len(rest))
+        if "MUFU.EX2" in rest[:product]:
+            wrong.append("exponentials behind the wait for P V")
     return wrong
 
 
