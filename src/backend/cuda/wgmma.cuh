@@ -1,8 +1,8 @@
-// wgmma.m64nNk16 with f32 accumulators for the widths that prefill uses: S = Q Kᵀ with both operands
-// in shared memory (multiply_shared, K-major), O += P V with P in registers (multiply_registers, V
-// MN-major, as it lies). A thread of the warpgroup holds N / 2 accumulators: row l / 4 of its warp's
-// 16 (and + 8), columns 8 i + 2 (l % 4), + 1. The register lists are spelled by macros, since PTX
-// wants each named; nothing else is in this file.
+// wgmma.m64nNk16 with f32 accumulators for the widths that prefill uses: S = Q Kᵀ with both
+// operands in shared memory (multiply_shared, K-major), O += P V with P in registers
+// (multiply_registers, V MN-major, as it lies). A thread of the warpgroup holds N / 2 accumulators:
+// row l / 4 of its warp's 16 (and + 8), columns 8 i + 2 (l % 4), + 1. The register lists are
+// spelled by macros, since PTX wants each named; nothing else is in this file.
 #pragma once
 
 #include <cstdint>
