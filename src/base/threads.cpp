@@ -7,7 +7,10 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
+
+#include "base/error.h"
 
 namespace pagoda {
 namespace {
@@ -76,8 +79,19 @@ int default_num_threads() {
 
 ThreadPool::ThreadPool(int num_threads)
     : claims_(std::make_unique<Claim[]>(static_cast<size_t>(std::max(num_threads - 1, 0)))) {
-  for (int thread = 1; thread < num_threads; thread++)
-    workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; thread++)
+      workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& error) {
+    stopping_.store(true, std::memory_order_relaxed);  // there is no destructor yet
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    throw Error("cpu.threads",
+                "{} threads cannot be started ({}); use fewer, with --threads",
+                num_threads,
+                error.what());
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -30,19 +30,28 @@ int64_t resolve_num_blocks(const MemoryPlan& plan, const EngineSettings& setting
   if (settings.kv_cache_memory_bytes == 0)
     return (Checked(one) * int64_t{plan.max_num_seqs}).value("kv.size_overflow", "KV blocks");
   const int64_t blocks = kv_blocks_within(plan.kv_layout, settings.kv_cache_memory_bytes);
-  if (blocks < one)
-    throw Error("kv.alloc_failed",
-                "--kv-cache-memory-bytes {} holds {} blocks of {} bytes, but one sequence of {} "
-                "tokens needs {} "
-                "({} bytes); raise it, or use --max-model-len {}",
-                settings.kv_cache_memory_bytes,
-                blocks,
-                plan.kv_layout.block_bytes(),
-                plan.max_model_len,
-                one,
-                kv_bytes(plan.kv_layout, one),
-                plan.kv_layout.tokens_within(blocks, plan.limits.max_tokens, plan.max_model_len));
-  return blocks;
+  if (blocks >= one) return blocks;
+  const int64_t fitting =
+      plan.kv_layout.tokens_within(blocks, plan.limits.max_tokens, plan.max_model_len);
+  throw Error("kv.alloc_failed",
+              "--kv-cache-memory-bytes {} holds {} blocks of {} bytes, but one sequence of {} "
+              "tokens needs {} ({} bytes); raise it{}",
+              settings.kv_cache_memory_bytes,
+              blocks,
+              plan.kv_layout.block_bytes(),
+              plan.max_model_len,
+              one,
+              kv_bytes(plan.kv_layout, one),
+              fitting == 0 ? "" : fmt::format(", or use --max-model-len {}", fitting));
+}
+
+std::string what_would_fit(const MemoryPlan& plan, int64_t tokens, int64_t available_bytes) {
+  if (tokens > 0) return fmt::format("one sequence of --max-model-len {} would fit", tokens);
+  if (plan.of(MemoryTag::weights) > available_bytes)
+    return "the weights alone are too large for this machine";
+  return fmt::format("{} are for a step of {} tokens: lower --max-num-batched-tokens",
+                     plan.of(MemoryTag::workspace),
+                     plan.limits.max_tokens);
 }
 
 void check_fits(const MemoryPlan& plan, int64_t available_bytes) {
@@ -56,8 +65,7 @@ void check_fits(const MemoryPlan& plan, int64_t available_bytes) {
               plan.total(),
               plan.of(MemoryTag::kv),
               available_bytes,
-              tokens > 0 ? fmt::format("one sequence of --max-model-len {} would fit", tokens)
-                         : std::string("the weights alone are too large for this machine"));
+              what_would_fit(plan, tokens, available_bytes));
 }
 
 int64_t number_in(const std::string& path) {
