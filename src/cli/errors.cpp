@@ -29,8 +29,9 @@ constexpr Area kAreas[] = {
 }  // namespace
 
 ExitStatus exit_status(const Error& error) {
-  // What a template makes of a request's messages is the caller's affair.
-  if (error.kind() == "template.input" || error.kind() == "template.raised") return kUsage;
+  // What a template makes of a request's messages is the caller's affair, as flags are.
+  for (const char* kind : {"template.input", "template.raised", "engine.bad_options"})
+    if (error.kind() == kind) return kUsage;
   const std::string_view area = std::string_view(error.kind()).substr(0, error.kind().find('.'));
   for (const Area& row : kAreas)
     if (row.name == area) return row.status;

@@ -11,7 +11,27 @@ namespace pagoda::cli {
 namespace {
 
 const char* const kEngineGroup = "Engine";
+constexpr int32_t kMaxBlockSize = 1024;
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda"};
+
+// CLI11 takes -1 and what is too large for the largest number.
+uint64_t parse_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw CLI::ValidationError("--seed",
+                               fmt::format("expected 0 to {}, found {}", UINT64_MAX, text));
+  return seed;
+}
+
+std::string checked_block_size(std::string& text) {
+  int32_t size = 0;
+  if (text == "auto") return text = "0", "";
+  const bool is_number = CLI::detail::lexical_cast(text, size);
+  if (is_number && size >= 16 && size <= kMaxBlockSize && size % 16 == 0) return "";
+  return fmt::format(
+      "expected auto or a multiple of 16 up to {}, found \"{}\"", kMaxBlockSize, text);
+}
 
 std::string checked_device(const std::string& text) {
   for (const std::string& device : kDevices)
@@ -50,10 +70,9 @@ void add_memory_flags(CLI::App& command, EngineSettings& s) {
           "memory of the KV cache, such as 4GiB [what the sequences need]")
       ->group(kEngineGroup);
   command
-      .add_option("--block-size", s.block_size, "tokens in a KV block, a multiple of 16 [by dtype]")
-      ->check(CLI::Range(16, 1024))
-      ->transform(CLI::Validator(
-          [](std::string& text) { return text == "auto" ? (text = "0", "") : ""; }, "", ""))
+      .add_option(
+          "--block-size", s.block_size, "auto, or tokens in a KV block: a multiple of 16 [auto]")
+      ->transform(CLI::Validator(checked_block_size, "", ""))
       ->group(kEngineGroup);
   command.add_option("--max-num-seqs,--sequences", s.max_num_seqs, "sequences that run at once")
       ->check(CLI::Range(1, 65536))
@@ -78,10 +97,11 @@ int64_t parse_bytes(const std::string& text) {
                        : unit == "GiB"           ? 0x1p30
                        : unit == "TiB"           ? 0x1p40
                                                  : 0;
-  if (error != std::errc() || scale == 0 || !(number >= 0) || number * scale >= 0x1p62)
-    throw Error("usage.bad_size",
-                "\"{}\" is no size: expected a number of bytes, or one with KiB, MiB, GiB or TiB",
-                text);
+  if (error != std::errc() || scale == 0 || !(number * scale >= 1) || number * scale >= 0x1p62)
+    throw Error(
+        "usage.bad_size",
+        "\"{}\" is no size: expected a number of bytes above 0, or one with KiB, MiB, GiB or TiB",
+        text);
   return std::llround(number * scale);
 }
 
@@ -160,9 +180,9 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
       ->check(CLI::Range(0, 20))
       ->group(group);
   command
-      .add_option_function<uint64_t>(
+      .add_option_function<std::string>(
           "--seed",
-          [&p](uint64_t seed) { p.seed = seed; },
+          [&p](const std::string& text) { p.seed = parse_seed(text); },
           "of the draws [drawn once, and reported]")
       ->group(group);
   command.parse_complete_callback([&f, temperature, top_p, top_k, min_p] {

@@ -51,6 +51,13 @@ def test_json_errors_are_json(tmp_path):
     (("run", "m", "x", "--kv-cache-dtype", "int3"), "--kv-cache-dtype"),
     (("run", "m", "x", "--kv-cache-memory-bytes", "4 potatoes"), "--kv-cache-memory-bytes"),
     (("run", "m", "x", "-n", "0"), "max-tokens"),
+    (("run", "m", "x", "--block-size", "17"), "--block-size"),
+    (("run", "m", "x", "--block-size", "1040"), "--block-size"),
+    (("run", "m", "x", "--block-size", "many"), "--block-size"),
+    (("run", "m", "x", "--kv-cache-memory-bytes", "0"), "--kv-cache-memory-bytes"),
+    (("run", "m", "x", "--seed", "-1"), "--seed"),
+    (("run", "m", "x", "--seed", "99999999999999999999"), "--seed"),
+    (("--no-such-flag",), "--no-such-flag"),
     (("run",), "MODEL"),
     (("fly",), "fly"),
 ])
@@ -104,6 +111,17 @@ def test_kv_memory_too_small_for_a_sequence(model):
     assert b"--max-model-len" in result.err
 
 
+def test_a_context_of_one_token(smollm2):
+    result = pagoda("run", smollm2, "--max-model-len", 1, "x")
+    assert result.status == 2 and b"--max-model-len" in result.err, result.err
+
+
+def test_kv_memory_that_holds_no_block_names_no_length(smollm2):
+    result = pagoda("plan", smollm2, "--kv-cache-memory-bytes", "1KiB")
+    refused(result, 4, "kv.alloc_failed")
+    assert b"--max-model-len" not in result.err
+
+
 def test_an_instruction_set_that_is_unknown(model):
     refused(pagoda("run", model, "x", env={"PAGODA_CPU_ISA": "v9"}), 4, "cpu.bad_isa")
 
@@ -116,6 +134,14 @@ def test_a_file_that_cannot_be_read(model):
     refused(pagoda("perplexity", model, "/no/such/text"), 2, "usage.file")
     if model == "smollm2-135m":
         refused(pagoda("template", model, "--messages", "/no/such/json"), 2, "usage.file")
+
+
+def test_messages_that_are_hostile_json(tmp_path):
+    file = tmp_path / "messages.json"
+    for text in ("[" * 100_000 + "]" * 100_000, "{}", '{"messages": 5}', "[", ""):
+        file.write_text(text)
+        result = pagoda("template", "smollm2-135m", "--messages", file)
+        assert result.status == 2 and result.out == b"", (text[:20], result.err)
 
 
 def test_a_model_without_a_template_does_not_chat():

@@ -48,6 +48,10 @@ def test_naive_attention_answers_alike(model):
     assert pagoda(*ask, "--attention", "naive").json["token_ids"] == pagoda(*ask).json["token_ids"]
 
 
+def test_the_block_size_may_be_auto():
+    assert pagoda("plan", "smollm2-135m", "--block-size", "auto").out == pagoda("plan", "smollm2-135m").out
+
+
 def test_threads_change_nothing(model):
     ask = ("run", model, "--json", "--temperature", 0, "-n", 16, "Describe the sea.")
     assert pagoda(*ask, "--threads", 1).json["token_ids"] == pagoda(*ask, "--threads", 3).json["token_ids"]
