@@ -23,25 +23,35 @@ constexpr int32_t kReservedForAnswer = 64;  // tokens that a prompt leaves free 
 }  // namespace
 
 Chat::Chat(Deployment& deployment, ChatOptions options, Write write)
-    : deployment_(deployment), options_(std::move(options)), write_(std::move(write)) {}
+    : deployment_(deployment),
+      options_(std::move(options)),
+      write_([this, write = std::move(write)](std::string_view text) {
+        return is_read_ = is_read_ && write(text);
+      }) {}
 
 void Chat::set_system(std::string text) {
   system_ = std::move(text);
   messages_.clear();
 }
 
-Chat::Next Chat::take(const std::string& line) {
+Chat::Next Chat::take(const std::string& line, const std::atomic<bool>* cancelled) {
   if (line.empty()) return Next::go_on;
-  if (line[0] == '/') return command(line);
+  if (line[0] == '/') {
+    if (command(line) == Next::quit) return Next::quit;
+  } else {
+    message(line, cancelled);
+  }
+  return is_read_ ? Next::go_on : Next::quit;
+}
+
+void Chat::message(const std::string& line, const std::atomic<bool>* cancelled) {
   messages_.push_back({"user", line});
   try {
-    answer();
+    answer(cancelled);
   } catch (const Error& error) {
     messages_.pop_back();  // the conversation goes on without this turn
-    return write_(fmt::format("error[{}]: {}\n", error.kind(), error.message())) ? Next::go_on
-                                                                                 : Next::quit;
+    write_(fmt::format("error[{}]: {}\n", error.kind(), error.message()));
   }
-  return Next::go_on;
 }
 
 Chat::Next Chat::command(const std::string& line) {
@@ -74,9 +84,10 @@ Chat::Next Chat::command(const std::string& line) {
   return Next::go_on;
 }
 
-void Chat::answer() {
+void Chat::answer(const std::atomic<bool>* cancelled) {
   GenerateRequest request = options_.request;
   request.prompt = fitting_prompt();
+  request.cancelled = cancelled;
   last_ = generate(deployment_, request, write_);
   write_("\n");
   messages_.push_back({"assistant", last_.text});
@@ -118,8 +129,8 @@ void Chat::save(const std::string& path) {
     document.push_back({{"role", message.role}, {"content", message.content}});
   std::ofstream out(path);
   out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
-  write_(out.good() ? fmt::format("Saved to {}.\n", path)
-                    : fmt::format("Cannot write {}.\n", path));
+  out.close();
+  write_(out ? fmt::format("Saved to {}.\n", path) : fmt::format("Cannot write {}.\n", path));
 }
 
 }  // namespace pagoda

@@ -3,6 +3,7 @@
 // again in the prefix cache, so a turn costs its own tokens.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,19 +26,22 @@ class Chat {
   Chat(Deployment& deployment, ChatOptions options, Write write);
 
   void set_system(std::string text);
-  // One line of the person's: a message, which is answered, or a command.
-  Next take(const std::string& line);
+  // One line of the person's: a message, which is answered until `cancelled` is set, or a command.
+  // To quit is what the person asks, or what is left when nobody reads any more.
+  Next take(const std::string& line, const std::atomic<bool>* cancelled);
   const std::vector<ChatMessage>& messages() const { return messages_; }
 
  private:
   Next command(const std::string& line);
-  void answer();
+  void message(const std::string& line, const std::atomic<bool>* cancelled);
+  void answer(const std::atomic<bool>* cancelled);
   std::vector<int32_t> fitting_prompt();
   void drop_oldest_turn();
   void save(const std::string& path);
 
   Deployment& deployment_;
   ChatOptions options_;
+  bool is_read_ = true;
   Write write_;
   std::string system_;
   std::vector<ChatMessage> messages_;  // without the system message

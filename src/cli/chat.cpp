@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/errors.h"
 #include "cli/flags.h"
+#include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/loading.h"
 
@@ -16,8 +18,7 @@ struct Flags {
   std::string model, system;
 };
 
-void chat(Flags& flags) {
-  interrupt_flag();
+int chat(Flags& flags) {
   const auto deployment = load(flags.model, flags.settings, nullptr);
   (void)deployment->chat_template();  // a model without one is refused before the first question
   fill_defaults(flags.sampling.params, flags.sampling.given, deployment->generation_defaults());
@@ -26,20 +27,21 @@ void chat(Flags& flags) {
   options.request.max_tokens = flags.sampling.max_tokens;
   options.request.stop = flags.sampling.stop;
   options.request.ignores_eos = flags.sampling.ignore_eos;
-  options.request.cancelled = &interrupt_flag();
   Chat conversation(*deployment, options, write_out);
   if (!flags.system.empty()) conversation.set_system(flags.system);
   LineEditor editor("> ");
   write_out("Type a message; /help lists the commands, /quit or Ctrl-D ends.\n");
   while (const auto line = editor.read()) {
-    clear_interrupt();
-    if (conversation.take(*line) == Chat::Next::quit) break;
+    const InterruptScope scope;
+    if (conversation.take(*line, &scope.flag()) == Chat::Next::quit) break;
+    if (is_terminated()) return kInterrupted;
   }
+  return kDone;
 }
 
 }  // namespace
 
-void add_chat(CLI::App& app, int&) {
+void add_chat(CLI::App& app, int& status) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("chat", "a conversation; Ctrl-C stops an answer and not the program");
@@ -49,7 +51,7 @@ void add_chat(CLI::App& app, int&) {
   command->add_option("--system", flags->system, "a system message");
   add_sampling_flags(*command, flags->sampling);
   add_engine_flags(*command, flags->settings);
-  command->final_callback([flags] { chat(*flags); });
+  command->final_callback([flags, &status] { status = chat(*flags); });
 }
 
 }  // namespace pagoda::cli

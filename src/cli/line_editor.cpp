@@ -3,16 +3,21 @@
 #include <histedit.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <clocale>
 #include <iostream>
 #include <utility>
 
-#include "cli/loading.h"
+#include "cli/loading.h"  // write_out
 
 namespace pagoda::cli {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+
+// The editor decides by the locale what a letter is, and most containers have none set.
+void use_utf8() {
+  if (std::setlocale(LC_CTYPE, "C.UTF-8") == nullptr) std::setlocale(LC_CTYPE, "");
+}
 
 }  // namespace
 
@@ -21,10 +26,18 @@ struct LineEditor::Terminal {
   EditLine* edit = nullptr;
   History* history = nullptr;
   HistEvent event{};
+  bool is_cancelled = false;  // Ctrl-C while editing
+
+  static Terminal& of(EditLine* edit) {
+    void* data = nullptr;
+    el_get(edit, EL_CLIENTDATA, &data);
+    return *static_cast<Terminal*>(data);
+  }
 };
 
 LineEditor::LineEditor(std::string prompt) {
   if (isatty(STDIN_FILENO) == 0) return;
+  use_utf8();
   terminal_ = std::make_unique<Terminal>();
   Terminal& t = *terminal_;
   t.prompt = std::move(prompt);
@@ -33,12 +46,20 @@ LineEditor::LineEditor(std::string prompt) {
   history(t.history, &t.event, H_SETSIZE, kHistoryLines);
   el_set(t.edit, EL_CLIENTDATA, &t);
   el_set(
-      t.edit, EL_PROMPT, +[](EditLine* edit) {
-        void* data = nullptr;
-        el_get(edit, EL_CLIENTDATA, &data);
-        return static_cast<Terminal*>(data)->prompt.data();
-      });
+      t.edit, EL_PROMPT, +[](EditLine* edit) { return Terminal::of(edit).prompt.data(); });
   el_set(t.edit, EL_EDITOR, "emacs");
+  // Ctrl-C is a key while a line is edited, and a signal otherwise.
+  el_set(t.edit, EL_SETTY, "-d", "-isig", nullptr);
+  el_set(
+      t.edit,
+      EL_ADDFN,
+      "cancel-line",
+      "give the line up",
+      +[](EditLine* edit, int) -> unsigned char {
+        Terminal::of(edit).is_cancelled = true;
+        return CC_EOF;
+      });
+  el_set(t.edit, EL_BIND, "^C", "cancel-line", nullptr);
   el_set(t.edit, EL_HIST, history, t.history);
 }
 
@@ -58,9 +79,8 @@ std::optional<std::string> LineEditor::read() {
   int count = 0;
   const char* text = el_gets(t.edit, &count);
   if (text == nullptr || count <= 0) {
-    if (!interrupt_flag()) return std::nullopt;
-    el_reset(t.edit);
-    clear_interrupt();
+    if (!std::exchange(t.is_cancelled, false)) return std::nullopt;
+    write_out("^C\n");
     return line;
   }
   line.assign(text, count);

@@ -4,23 +4,14 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 
 #include "app/model_path.h"
 #include "app/plan_report.h"
-#include "cli/errors.h"
 #include "model/shapes.h"
 
 namespace pagoda::cli {
 namespace {
-
-// Set by the handler only, which cannot be given an object.
-std::atomic<bool> interrupted{false};
-
-void on_interrupt(int) {
-  if (interrupted.exchange(true)) _exit(kInterrupted);
-}
 
 void show_progress(int64_t done, int64_t total) {
   std::fprintf(stderr, "\rloading %3d %%", int(done * 100 / std::max<int64_t>(total, 1)));
@@ -49,20 +40,6 @@ std::unique_ptr<Deployment> load(const std::string& model,
   if (load_s != nullptr)
     *load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return deployment;
-}
-
-const std::atomic<bool>& interrupt_flag() {
-  static const bool installed = [] {
-    std::signal(SIGINT, on_interrupt);
-    std::signal(SIGTERM, on_interrupt);
-    return true;
-  }();
-  (void)installed;
-  return interrupted;
-}
-
-void clear_interrupt() {
-  interrupted.store(false);
 }
 
 bool write_out(std::string_view text) {

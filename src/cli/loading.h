@@ -1,8 +1,7 @@
-// Loading a model for a command, with a progress bar where stderr is a terminal; and Ctrl-C as a
-// flag.
+// Loading a model for a command, with a progress bar where stderr is a terminal; and writing what
+// it says.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -17,10 +16,6 @@ std::unique_ptr<Deployment> load(ModelSource source, const EngineSettings& setti
 std::unique_ptr<Deployment> load(const std::string& model,
                                  const EngineSettings& settings,
                                  double* load_s);
-
-// From now on Ctrl-C and SIGTERM set the flag; a second one ends the process with status 130.
-const std::atomic<bool>& interrupt_flag();
-void clear_interrupt();
 
 // Writes and flushes; false when nobody reads any more.
 bool write_out(std::string_view text);

@@ -1,5 +1,6 @@
 // pagoda: parses the command line, runs one command, and is one of the four places where an Error
 // is caught.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,11 +8,13 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string_view>
 
 #include "cli/errors.h"
 #include "cli/flags.h"
+#include "cli/interrupt.h"
 
 namespace {
 
@@ -36,10 +39,19 @@ void on_bus_error(int) {
   constexpr char kText[] =
       "error[model.changed]: the model file was cut short while it was in use\n";
   (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
-  _exit(kEnvironment);
+  _exit(kModel);
+}
+
+// A standard stream that came closed: its number would go to the next file opened, a model, say.
+// /dev/null opened the wrong way round makes any use an error, as it should be.
+void keep_standard_streams() {
+  constexpr int kWrongWay[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", kWrongWay[fd]);
 }
 
 void install_signal_handlers() {
+  install_interrupt_handlers();
   std::signal(SIGBUS, on_bus_error);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write
 }
@@ -52,7 +64,14 @@ bool wants_json(int argc, char** argv) {
 
 // CLI11 says of an unknown command only that one is required.
 void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
+  if (argc < 2) return;
+  if (argv[1][0] == '-') {
+    const std::string_view flag = argv[1];
+    for (const char* own : {"-h", "--help", "--version", "--json"})
+      if (flag == own) return;
+    throw pagoda::Error(
+        "usage.bad_flag", "there is no flag {} before the command (see pagoda --help)", flag);
+  }
   std::string known;
   for (const CLI::App* command : app.get_subcommands({})) {
     if (command->get_name() == argv[1]) return;
@@ -62,10 +81,17 @@ void check_command(const CLI::App& app, int argc, char** argv) {
       "usage.unknown_command", "there is no command \"{}\"; commands: {}", argv[1], known);
 }
 
+pagoda::Error closed_output() {
+  return {"output.closed", "cannot write to the standard output"};
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error, bool is_json) {
   if (error.get_exit_code() == 0) {  // --help, --version
     const int status = app.exit(error);
-    return status;
+    std::cout.flush();
+    if (std::cout.good()) return status;
+    print_error(closed_output(), false);
+    return kFailed;
   }
   print_error(pagoda::Error("usage.bad_flag", "{} (see pagoda --help)", error.what()), is_json);
   return kUsage;
@@ -74,6 +100,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, bool is_json)
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   install_signal_handlers();
   CLI::App app(
       "Pagoda runs language models on CPUs and NVIDIA GPUs, with a memory plan that is exact to "
@@ -107,8 +134,9 @@ int main(int argc, char** argv) {
         is_json);
     return kBug;
   }
-  if (std::fflush(stdout) != 0 && status == kDone) {
-    print_error(pagoda::Error("output.closed", "cannot write to the standard output"), false);
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!is_written && status == kDone) {
+    print_error(closed_output(), false);
     return kFailed;
   }
   return status;

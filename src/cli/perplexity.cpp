@@ -4,13 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/flags.h"
+#include "cli/input.h"
 #include "cli/loading.h"
 
 namespace pagoda::cli {
@@ -25,17 +24,11 @@ struct Flags {
   std::string model, file;
 };
 
-std::string contents_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error("usage.file", "{}: cannot be read", path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 void run(Flags& flags) {
   EngineSettings& settings = flags.settings;
   if (settings.max_model_len == 0) settings.max_model_len = kWindow;
   settings.max_num_seqs = kRowsAtOnce;
-  const std::string text = contents_of(flags.file);
+  const std::string text = read_input(flags.file);
   const auto deployment = load(flags.model, settings, nullptr);
   const Tokenizer& tokenizer = deployment->tokenizer();
   const std::vector<int32_t> tokens = tokenizer.encode(text, {.add_bos = tokenizer.adds_bos()});

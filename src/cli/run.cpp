@@ -1,6 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +7,8 @@
 #include "base/log.h"
 #include "cli/errors.h"
 #include "cli/flags.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/loading.h"
 
 namespace pagoda::cli {
@@ -24,14 +24,9 @@ struct Flags {
   bool is_raw = false;
 };
 
-std::string text_of_prompt(const Flags& flags) {
-  if (flags.prompt != "-") return flags.prompt;
-  return {std::istreambuf_iterator<char>(std::cin), {}};
-}
-
 GenerateRequest request_of(Flags& flags, const Deployment& deployment) {
   GenerateRequest request;
-  const std::string text = text_of_prompt(flags);
+  const std::string text = flags.prompt == "-" ? read_input("-") : flags.prompt;
   const bool is_base_model = !deployment.has_chat_template() && flags.system.empty();
   if (is_base_model && !flags.is_raw)
     log_warning("{} has no chat template: the text is continued as it is",
@@ -49,7 +44,6 @@ GenerateRequest request_of(Flags& flags, const Deployment& deployment) {
   request.max_tokens = flags.sampling.max_tokens;
   request.stop = flags.sampling.stop;
   request.ignores_eos = flags.sampling.ignore_eos;
-  request.cancelled = &interrupt_flag();
   return request;
 }
 
@@ -83,10 +77,11 @@ Json json_of(const GenerateResult& result, const GenerateRequest& request, doubl
 }
 
 int run(Flags& flags) {
-  interrupt_flag();
   double load_s = 0;
   const auto deployment = load(flags.model, flags.settings, &load_s);
-  const GenerateRequest request = request_of(flags, *deployment);
+  GenerateRequest request = request_of(flags, *deployment);
+  const InterruptScope scope;
+  request.cancelled = &scope.flag();
   bool is_read = true;
   const GenerateResult result = generate(*deployment, request, [&](std::string_view text) {
     if (!flags.output.is_json) is_read = write_out(text);
@@ -100,7 +95,7 @@ int run(Flags& flags) {
     is_read = write_out("\n") && is_read;
   }
   if (!is_read) throw Error("output.closed", "nobody reads the standard output any more");
-  return interrupt_flag() ? kInterrupted : kDone;
+  return scope.flag() ? kInterrupted : kDone;
 }
 
 }  // namespace

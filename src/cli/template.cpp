@@ -1,16 +1,15 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/model_path.h"
 #include "base/error.h"
 #include "cli/flags.h"
+#include "cli/input.h"
 #include "cli/loading.h"
 #include "engine/deployment.h"
 #include "formats/checkpoint.h"
+#include "formats/json_limits.h"
 
 namespace pagoda::cli {
 namespace {
@@ -24,18 +23,9 @@ struct Flags {
 };
 
 Json json_in(const std::string& path) {
-  std::string text;
-  if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) throw Error("usage.file", "{}: cannot be read", path);
-    text.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  Json document = Json::parse(text, nullptr, false);
-  if (document.is_discarded()) throw Error("usage.json", "{}: is not JSON", path);
-  // {"messages": […], "tools": […]} or the array alone.
-  return document;
+  const std::string text = read_input(path);
+  check_json(text, "usage.json", path == "-" ? "the standard input" : path);
+  return Json::parse(text);
 }
 
 void render(const Flags& flags) {
@@ -46,12 +36,12 @@ void render(const Flags& flags) {
   if (checkpoint->metadata().has("tokenizer.chat_template"))
     source = checkpoint->metadata().string("tokenizer.chat_template");
   const ChatTemplate chat_template = make_chat_template(source, tokenizer);
-  Json document = json_in(flags.messages);
+  Json document = json_in(flags.messages);  // {"messages": […], "tools": […]}, or the array alone
   Json tools;
   if (!flags.tools.empty()) tools = json_in(flags.tools);
   if (document.is_object()) {
     if (tools.is_null() && document.contains("tools")) tools = document["tools"];
-    document = document.value("messages", Json::array());
+    document = document.value("messages", Json());
   }
   ChatTemplate::Request request;
   request.tools = tools.is_null() ? nullptr : &tools;

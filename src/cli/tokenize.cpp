@@ -1,13 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/model_path.h"
 #include "base/error.h"
 #include "cli/flags.h"
+#include "cli/input.h"
 #include "cli/loading.h"
 #include "formats/checkpoint.h"
 #include "text/tokenizer.h"
@@ -26,13 +24,8 @@ struct Flags {
 };
 
 std::string input_of(const Flags& flags) {
-  if (!flags.file.empty()) {
-    std::ifstream in(flags.file, std::ios::binary);
-    if (!in) throw Error("usage.file", "--file {}: cannot be read", flags.file);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  if (flags.text != "-") return flags.text;
-  return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (!flags.file.empty()) return read_input(flags.file);
+  return flags.text == "-" ? read_input("-") : flags.text;
 }
 
 // The tokenizer alone: no weights are read.
