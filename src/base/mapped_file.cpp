@@ -35,7 +35,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int why = errno;
   close(fd);
   if (data == MAP_FAILED)
-    throw Error("model.unreadable",
+    throw Error(why == ENOMEM ? "memory.alloc_failed" : "model.unreadable",
                 "{}: cannot map {} bytes: {}",
                 path.string(),
                 size_,

@@ -16,3 +16,9 @@ def test_threads_that_cannot_be_started(smollm2):
     process = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120)
     assert process.returncode == 4, process.stderr
     assert b"error[cpu.threads]" in process.stderr and b"--threads" in process.stderr
+
+
+def test_a_file_larger_than_the_address_space_that_is_left(smollm2):
+    process = subprocess.run(["bash", "-c", f"ulimit -v 90000; exec {PAGODA} inspect {smollm2}"], capture_output=True, timeout=120)
+    assert process.returncode == 4, process.stderr
+    assert b"error[memory.alloc_failed]" in process.stderr and process.stdout == b""
