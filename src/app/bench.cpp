@@ -200,6 +200,10 @@ BenchRow measure_decode(Context& c, int32_t generated, int32_t depth, int32_t ba
 
 void check_options(const BenchOptions& options, const EngineSettings& given) {
   if (given.no_kv_cache) throw Error("usage.bench", "--no-kv-cache: bench measures with the cache");
+  const auto is_zero = [](int32_t count) { return count == 0; };
+  if (std::ranges::all_of(options.prompts, is_zero) &&
+      std::ranges::all_of(options.generated, is_zero))
+    throw Error("usage.bench", "-p 0 with -n 0 measures nothing");
   const bool has_depth = std::any_of(
       options.depths.begin(), options.depths.end(), [](int32_t depth) { return depth > 0; });
   if (has_depth && !given.enable_prefix_caching)

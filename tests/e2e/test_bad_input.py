@@ -122,6 +122,12 @@ def test_kv_memory_that_holds_no_block_names_no_length(smollm2):
     assert b"--max-model-len" not in result.err
 
 
+def test_a_bench_of_nothing():
+    result = pagoda("bench", "smollm2-135m", "-p", 0, "-n", 0)
+    refused(result, 2, "usage.bench")
+    assert b"-p 0" in result.err
+
+
 def test_an_instruction_set_that_is_unknown(model):
     refused(pagoda("run", model, "x", env={"PAGODA_CPU_ISA": "v9"}), 4, "cpu.bad_isa")
 
