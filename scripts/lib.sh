@@ -7,7 +7,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 build_packages=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-pip
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev libedit-dev)
-test_packages=(libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev python3-pytest
+test_packages=(libgtest-dev libgmock-dev python3-pytest
   clang-19 libclang-rt-19-dev)
 
 # install PACKAGE...: those that are missing, from the distribution.
