@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -33,12 +34,18 @@ constexpr struct {
                  {add_inspect},
                  {add_version}};
 
+std::atomic<bool> bus_error_is_json{false};  // for the handler, which cannot be given an object
+
 // A model file that shrinks while it is mapped faults at its next use: say so and stop, rather than
 // answer wrongly.
 void on_bus_error(int) {
-  constexpr char kText[] =
-      "error[model.changed]: the model file was cut short while it was in use\n";
-  (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+#define PAGODA_CHANGED "the model file was cut short while it was in use"
+  constexpr std::string_view kText = "error[model.changed]: " PAGODA_CHANGED "\n";
+  constexpr std::string_view kJson =
+      R"({"error": {"kind": "model.changed", "message": ")" PAGODA_CHANGED "\"}}\n";
+#undef PAGODA_CHANGED
+  (void)!write(STDERR_FILENO, kText.data(), kText.size());
+  if (bus_error_is_json) (void)!write(STDOUT_FILENO, kJson.data(), kJson.size());
   _exit(kModel);
 }
 
@@ -111,6 +118,7 @@ int main(int argc, char** argv) {
   int status = kDone;
   for (const auto& command : kCommands) command.add(app, status);
   const bool is_json = wants_json(argc, argv);
+  bus_error_is_json = is_json;
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);

@@ -1,10 +1,14 @@
 """Bad input: the exit status, the kind, and words that help; stdout stays clean; never a signal."""
 import json
+import os
+import shutil
 import struct
+import subprocess
+import time
 
 import pytest
 
-from conftest import pagoda
+from conftest import PAGODA, models_folder, pagoda
 
 
 def refused(result, status, kind):
@@ -34,6 +38,19 @@ def test_files_that_are_no_models(tmp_path, smollm2):
     folder = tmp_path / "folder.gguf"
     folder.mkdir()
     refused(pagoda("run", folder, "x"), 3, "model.")
+
+
+def test_a_file_that_is_cut_short_while_it_is_loaded(tmp_path):
+    path = shutil.copy(models_folder() / "gemma-3-270m.gguf", tmp_path / "m.gguf")
+    process = subprocess.Popen([PAGODA, "run", path, "--raw", "--json", "-n", "2", "hi"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    time.sleep(0.05)
+    os.truncate(path, 9_000_000)
+    out, err = process.communicate(timeout=60)
+    if process.returncode != 0:  # it was still read
+        assert process.returncode == 3, err
+        kind = json.loads(out)["error"]["kind"]
+        assert kind in ("model.changed", "gguf.truncated"), kind
 
 
 def test_json_errors_are_json(tmp_path):
