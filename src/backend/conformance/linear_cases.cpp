@@ -3,21 +3,10 @@
 #include <memory>
 
 #include "backend/conformance/conformance.h"
+#include "backend/weight_dtypes.h"
 
 namespace pagoda::conformance {
 namespace {
-
-constexpr DType kWeightTypes[] = {DType::f32,
-                                  DType::f16,
-                                  DType::bf16,
-                                  DType::q8_0,
-                                  DType::q4_0,
-                                  DType::q4_1,
-                                  DType::q5_0,
-                                  DType::q5_1,
-                                  DType::q4_k,
-                                  DType::q5_k,
-                                  DType::q6_k};
 
 enum class Inputs : uint8_t { normal, outliers, huge };
 constexpr std::string_view kInputNames[] = {"", "_outliers", "_huge"};
@@ -129,7 +118,7 @@ void add_linear_cases(std::vector<Case>& cases) {
     cases.push_back({std::move(name), [shape](Session& s) { linear_case(s, shape); }});
   };
   using enum Shape::Residual;
-  for (const DType t : kWeightTypes) {
+  for (const DType t : kWeightDTypes) {
     const std::string type(name(t));
     for (const int64_t tokens : {1, 2, 3, 6, 7, 8, 13, 64})
       add(fmt::format("linear_{}_{}_tokens", type, tokens),

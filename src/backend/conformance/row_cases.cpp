@@ -2,22 +2,12 @@
 #include <cmath>
 
 #include "backend/conformance/conformance.h"
+#include "backend/weight_dtypes.h"
 
 namespace pagoda::conformance {
 namespace {
 
 constexpr int64_t kRows = 64;
-constexpr DType kWeightTypes[] = {DType::f32,
-                                  DType::f16,
-                                  DType::bf16,
-                                  DType::q8_0,
-                                  DType::q4_0,
-                                  DType::q4_1,
-                                  DType::q5_0,
-                                  DType::q5_1,
-                                  DType::q4_k,
-                                  DType::q5_k,
-                                  DType::q6_k};
 
 enum class Add : uint8_t { none, plain, normed, only };
 constexpr std::string_view kAddNames[] = {"", "_add", "_add_normed", "_add_only"};
@@ -181,7 +171,7 @@ void add_row_cases(std::vector<Case>& cases) {
   for (const int64_t pairs : {1, 16, 48, 128})
     cases.push_back({fmt::format("rope_angles_{}", pairs),
                      [=](Session& s) { angles_case(s, pairs, pairs == 16 ? 1.0707f : 1.f); }});
-  for (const DType dtype : kWeightTypes)
+  for (const DType dtype : kWeightDTypes)
     for (const bool positions : {false, true})
       cases.push_back({fmt::format("embed_{}{}", name(dtype), positions ? "_positions" : ""),
                        [=](Session& s) { embed_case(s, dtype, positions); }});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/weight_samples.h"
+#include "backend/weight_dtypes.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -108,7 +109,7 @@ class LinearTest : public testing::TestWithParam<std::tuple<DType, IsaLevel>> {
 };
 INSTANTIATE_TEST_SUITE_P(,
                          LinearTest,
-                         testing::Combine(testing::ValuesIn(kWeightTypes),
+                         testing::Combine(testing::ValuesIn(kWeightDTypes),
                                           testing::ValuesIn(supported_isas())),
                          [](const auto& test) {
                            std::string isa(name(std::get<1>(test.param)));

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/weight_samples.h"
+#include "backend/weight_dtypes.h"
 
 namespace pagoda::cpu {
 namespace {
 
 class PackTest : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(, PackTest, testing::ValuesIn(kWeightTypes), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(, PackTest, testing::ValuesIn(kWeightDTypes), [](const auto& test) {
   return std::string(name(test.param));
 });
 

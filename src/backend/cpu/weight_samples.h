@@ -12,18 +12,6 @@
 
 namespace pagoda::cpu {
 
-inline const std::vector<DType> kWeightTypes = {DType::f32,
-                                                DType::f16,
-                                                DType::bf16,
-                                                DType::q8_0,
-                                                DType::q4_0,
-                                                DType::q4_1,
-                                                DType::q5_0,
-                                                DType::q5_1,
-                                                DType::q4_k,
-                                                DType::q5_k,
-                                                DType::q6_k};
-
 enum class Sample : uint8_t {
   random,
   zeros,             // every byte 0: scales too

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/weight_dtypes.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/model_executor.h"
@@ -292,17 +293,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(EqualityOfWeights, holds_for_every_dtype) {
-  for (const DType dtype : {DType::f32,
-                            DType::f16,
-                            DType::bf16,
-                            DType::q8_0,
-                            DType::q4_0,
-                            DType::q4_1,
-                            DType::q5_0,
-                            DType::q5_1,
-                            DType::q4_k,
-                            DType::q5_k,
-                            DType::q6_k}) {
+  for (const DType dtype : kWeightDTypes) {
     SCOPED_TRACE(name(dtype));
     for (const cpu::IsaLevel isa : {cpu::IsaLevel::v3, cpu::detected_isa()})
       check_every_way({.model = {.shape = "smollm2-135m", .weights = dtype, .hidden_size = 256},
