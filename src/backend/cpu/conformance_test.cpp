@@ -53,7 +53,7 @@ bool is_run_at(const Case& a_case, IsaLevel isa) {
   for (const Family& family : families())
     if (a_case.name.starts_with(family.prefix))
       return std::count(family.levels.begin(), family.levels.end(), isa) > 0;
-  return std::getenv("PAGODA_ALL_CASES") != nullptr;  // families that don't stand yet
+  return true;  // a family that is not listed: at every level
 }
 
 struct Row {
