@@ -66,7 +66,6 @@ class Run {
   void read(Choice& choice);
   void check_choice(const Client& client, const Choice& choice);
   void check_state();
-  void check_progress(RequestId first_before);
   void check_drained();
   int64_t steps_to_drain() const;
   void fail(const std::string& what);
