@@ -47,7 +47,10 @@ Json json_of(const MemoryPlan& plan) {
           {"vocabulary_bytes", plan.of(MemoryTag::vocabulary)},
           {"total_bytes", plan.total()},
           {"max_context", plan.max_context},
-          {"max_sequences_at_context", plan.max_sequences_at_context()}};
+          {"max_sequences_at_context", plan.max_sequences_at_context()},
+          {"machine",
+           {{"available_bytes", available_memory_bytes()},
+            {"max_sequences", plan.sequences_within(available_memory_bytes())}}}};
 }
 
 std::string line(const char* what, int64_t bytes, const std::string& note) {
@@ -105,6 +108,11 @@ std::string plan_text(const ModelConfig& config, const MemoryPlan& plan) {
   text += fmt::format("This KV memory holds one sequence of up to {} tokens, or {} of {} tokens.\n",
                       plan.max_context,
                       plan.max_sequences_at_context(),
+                      plan.max_model_len);
+  const int64_t available = available_memory_bytes();
+  text += fmt::format("This machine has {} free: {} sequence(s) of {} tokens would fit.\n",
+                      human_bytes(available),
+                      plan.sequences_within(available),
                       plan.max_model_len);
   return text;
 }

@@ -21,6 +21,7 @@ constexpr Area kAreas[] = {
     {"kv", kEnvironment},
     {"cpu", kEnvironment},
     {"device", kEnvironment},
+    {"cuda", kEnvironment},
     {"net", kEnvironment},
     {"usage", kUsage},
     {"request", kUsage},

@@ -82,6 +82,11 @@ int64_t MemoryPlan::total() const {
   return sum;
 }
 
+int64_t MemoryPlan::sequences_within(int64_t available_bytes) const {
+  const int64_t left = available_bytes - (total() - of(MemoryTag::kv));
+  return left <= 0 ? 0 : kv_blocks_within(kv_layout, left) / blocks_per_sequence;
+}
+
 KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend) {
   const bool is_cpu = backend.name().starts_with("cpu");
   if (settings.kv_cache_dtype == "auto")

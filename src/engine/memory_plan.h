@@ -34,6 +34,8 @@ struct MemoryPlan {
   int64_t blocks_per_sequence = 0;  // of max_model_len tokens
   int64_t max_context = 0;  // longest single sequence that the KV memory holds, at most the model's
   int64_t max_sequences_at_context() const { return num_blocks / blocks_per_sequence; }
+  // Sequences of max_model_len that `available_bytes` would hold beside weights and workspace.
+  int64_t sequences_within(int64_t available_bytes) const;
 };
 
 // Throws Error: "usage.*" for settings that contradict the model, "kv.alloc_failed" with need,
