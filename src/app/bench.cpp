@@ -247,7 +247,10 @@ EngineSettings bench_settings(const BenchOptions& options,
               fmt::format("-d {} with -n {} and -b {}", depth, generated, b));
   }
   given.max_model_len = int32_t(std::max<int64_t>(need, given.max_model_len));
-  given.max_num_seqs = std::max(given.max_num_seqs, batch);
+  // Beside the measured sequences the cache keeps the prefix that was primed for them, windows and
+  // all.
+  constexpr int32_t kRoomForPrefix = 2;
+  given.max_num_seqs = std::max(given.max_num_seqs, batch + kRoomForPrefix);
   return given;
 }
 
