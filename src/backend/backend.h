@@ -78,7 +78,8 @@ class Backend {
   virtual void gather_rows(const GatherRowsArgs& args) = 0;
   virtual void process_logits(const ProcessLogitsArgs& args) = 0;
   virtual void sample(const SampleArgs& args) = 0;
-  // For each layer's view: copies blocks; zeroes blocks (when they are taken from the pool).
+  // For each layer's view: copies blocks; zeroes blocks (when they are taken from the pool). Host
+  // spans.
   virtual void copy_blocks(std::span<const KvView> layers, std::span<const BlockCopy> copies) = 0;
   virtual void zero_blocks(std::span<const KvView> layers, std::span<const int32_t> blocks) = 0;
 

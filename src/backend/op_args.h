@@ -109,6 +109,11 @@ struct AttentionBatch {
   std::span<const int32_t>
       host_cu_q_lens;  // the same on the host, for plans; on a CPU the same memory
   std::span<const int32_t> host_kv_lens;
+  // Host, [B]: how many of a sequence's rows, its last ones, are sampling rows: the last token of
+  // the prompt, tokens generated after it, drafts. The others are rows of the prompt. Empty: none
+  // is a sampling row. A backend may have an arithmetic for each (on CUDA decode's and prefill's),
+  // so a row must be the same kind whenever it is computed: by its position, never by the step.
+  std::span<const int32_t> host_sampling_rows = {};
 };
 
 // Causal softmax(q · kᵀ * scale) · v over the paged cache (Dao et al. 2022; Kwon et al. 2023), with

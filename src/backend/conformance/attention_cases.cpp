@@ -12,6 +12,9 @@ struct Lengths {
   int32_t kv_len;
 };
 
+// Which rows are sampling rows: every one, or of each sequence a random number of the last ones.
+enum class Kinds : uint8_t { random, all_sampling };
+
 struct Shape {
   KvDType dtype = KvDType::f32;
   int32_t head_dim = 64;
@@ -23,13 +26,14 @@ struct Shape {
   AttentionAlgorithm algorithm = AttentionAlgorithm::flash;
   int32_t block_size = 0;  // 0: the default
   float query_size = 1;
+  Kinds kinds = Kinds::random;
 };
 
 constexpr int32_t kNeverRead = 1 << 28;  // a block id that no pool has
 
 // A batch on one side: rows [begin, end) of the whole.
 struct Batch {
-  std::vector<int32_t> cu_q_lens = {0}, kv_lens, table;
+  std::vector<int32_t> cu_q_lens = {0}, kv_lens, sampling_rows, table;
   IntArray cu_q_lens_on, kv_lens_on, table_on;
   AttentionBatch on(Side side, int32_t max_blocks) const {
     return {.cu_q_lens = cu_q_lens_on.on(side),
@@ -37,14 +41,21 @@ struct Batch {
             .block_table = table_on.on(side),
             .max_blocks = max_blocks,
             .host_cu_q_lens = cu_q_lens,
-            .host_kv_lens = kv_lens};
+            .host_kv_lens = kv_lens,
+            .host_sampling_rows = sampling_rows};
   }
 };
 
 class AttentionCase {
  public:
   AttentionCase(Session& s, const Shape& shape)
-      : s_(s), shape_(shape), cache_(s, format(shape), shape.kv_heads, num_blocks(shape)) {}
+      : s_(s),
+        shape_(shape),
+        cache_(s,
+               format(shape),
+               shape.kv_heads,
+               num_blocks(shape),
+               PagedCache::Reference::as_read_from_device) {}
 
   void run() {
     for (const Lengths& sequence : shape_.sequences) {
@@ -109,16 +120,16 @@ class AttentionCase {
       for (int64_t p = begin; p < begin + count; p++)
         slots.push_back(int32_t(blocks[p / block_size()] * block_size() + p % block_size()));
       const IntArray slots_on = s_.ints(slots);
-      for (const Side side : {Side::reference, Side::device}) {
-        s_.on(side).rope_store_kv({.q = q.on(side),
-                                   .k = k.on(side),
-                                   .v = v.on(side),
-                                   .num_heads = shape_.num_heads,
-                                   .style = RopeStyle::none,
-                                   .slots = slots_on.on(side),
-                                   .kv = cache_.on(side)});
-        s_.on(side).synchronize();
-      }
+      s_.on(Side::device)
+          .rope_store_kv({.q = q.on(Side::device),
+                          .k = k.on(Side::device),
+                          .v = v.on(Side::device),
+                          .num_heads = shape_.num_heads,
+                          .style = RopeStyle::none,
+                          .slots = slots_on.on(Side::device),
+                          .kv = cache_.on(Side::device)});
+      s_.on(Side::device).synchronize();
+      cache_.copy_to_reference(slots);
     }
     // What the window of the first row has left behind is never read.
     std::vector<int32_t> row(max_blocks_, kNeverRead);
@@ -128,6 +139,8 @@ class AttentionCase {
       for (int64_t i = 0; (i + 1) * block_size() <= first_row - shape_.window + 1; i++)
         row[i] = kNeverRead;
     tables_.push_back(row);
+    const bool all = shape_.kinds == Kinds::all_sampling;
+    sampling_.push_back(all ? sequence.q_len : int32_t(s_.integer(0, sequence.q_len)));
   }
 
   Batch batch(int64_t begin, int64_t end) {
@@ -141,6 +154,8 @@ class AttentionCase {
       if (from >= to && !whole) continue;
       part.cu_q_lens.push_back(part.cu_q_lens.back() + int32_t(to - from));
       part.kv_lens.push_back(sequence.kv_len - int32_t(row - to));
+      part.sampling_rows.push_back(
+          int32_t(std::max<int64_t>(0, to - std::max(from, row - sampling_[b]))));
       part.table.insert(part.table.end(), tables_[b].begin(), tables_[b].end());
     }
     part.cu_q_lens_on = s_.ints(part.cu_q_lens);
@@ -155,6 +170,7 @@ class AttentionCase {
   int64_t rows_ = 0;
   int32_t max_blocks_ = 1;
   std::vector<std::vector<int32_t>> tables_;
+  std::vector<int32_t> sampling_;
 };
 
 void add_all_kinds(std::vector<Case>& cases, KvDType t) {
@@ -171,7 +187,12 @@ void add_all_kinds(std::vector<Case>& cases, KvDType t) {
     }
   };
   const int32_t s = default_block_size(t);
-  add("decode", {.sequences = {{1, 1}, {1, s - 1}, {1, s}, {1, s + 1}, {1, 300}, {1, 2}}});
+  add("decode",
+      {.sequences = {{1, 1}, {1, s - 1}, {1, s}, {1, s + 1}, {1, 300}, {1, 2}},
+       .kinds = Kinds::all_sampling});
+  add("drafts",
+      {.sequences = {{4, 300}, {8, 40}, {2, 2}, {1, s}, {11, 270}, {0, 0}},
+       .kinds = Kinds::all_sampling});
   add("prefill", {.sequences = {{37, 37}}});
   add("mixed", {.sequences = {{1, 77}, {9, 40}, {0, 0}, {13, 13}, {1, 1}, {3, 2 * s + 3}}});
   // Keys are cut at multiples of 256: before, at and past the borders.

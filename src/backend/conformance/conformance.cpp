@@ -24,10 +24,11 @@ constexpr WorkspaceShape kLargest = {.max_tokens = 192,
                                      .head_dim = 256,
                                      .vocabulary = 5003};
 
-std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
-  std::vector<uint16_t> halves(values.size());
-  std::transform(values.begin(), values.end(), halves.begin(), f32_to_bf16);
-  return halves;
+uint16_t to_half(DType dtype, float value) {
+  return dtype == DType::bf16 ? f32_to_bf16(value) : f32_to_f16(value);
+}
+float from_half(DType dtype, uint16_t bits) {
+  return dtype == DType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
 std::vector<std::unique_ptr<Backend>> make_devices(const Target& target) {
@@ -111,8 +112,9 @@ Array Session::array(int64_t rows, int64_t cols, std::vector<float> values, Prec
   array.cols_ = cols;
   array.device_dtype_ =
       precision == Precision::f32 ? DType::f32 : on(Side::device).activation_dtype();
-  if (array.device_dtype_ == DType::bf16)
-    for (float& value : values) value = bf16_to_f32(f32_to_bf16(value));
+  const DType dtype = array.device_dtype_;
+  if (dtype != DType::f32)
+    for (float& value : values) value = from_half(dtype, to_half(dtype, value));
   array.initial_ = std::move(values);
   for (const Side side : {Side::reference, Side::device}) {
     Buffer& buffer = side == Side::reference ? array.reference_ : array.device_;
@@ -155,10 +157,12 @@ void Session::restore(const Array& array, Side side) {
   const auto copy = [&](const void* host) {
     on(side).copy_to_device(view.data(), static_cast<const std::byte*>(host), view.num_bytes());
   };
-  if (view.dtype() == DType::bf16)
-    copy(to_bf16(array.initial_).data());
-  else
-    copy(array.initial_.data());
+  if (view.dtype() == DType::f32) return copy(array.initial_.data());
+  std::vector<uint16_t> halves(array.initial_.size());
+  std::transform(array.initial_.begin(), array.initial_.end(), halves.begin(), [&](float value) {
+    return to_half(view.dtype(), value);
+  });
+  copy(halves.data());
 }
 
 std::vector<float> Session::values_on_device(const Array& array) {
@@ -172,7 +176,9 @@ std::vector<float> Session::values_on_device(const Array& array) {
   std::vector<uint16_t> halves(values.size());
   on(Side::device)
       .copy_to_host(reinterpret_cast<std::byte*>(halves.data()), view.data(), view.num_bytes());
-  std::transform(halves.begin(), halves.end(), values.begin(), bf16_to_f32);
+  std::transform(halves.begin(), halves.end(), values.begin(), [&](uint16_t bits) {
+    return from_half(view.dtype(), bits);
+  });
   return values;
 }
 
@@ -188,10 +194,9 @@ void Session::check(const Operation& operation) {
     const Array* output = wanted.array;
     whole.push_back(values_on_device(*output));
     Tolerance tolerance = operation.tolerance;
-    if (output->on(Side::device).dtype() == DType::bf16) {
-      tolerance.relative += kBf16Activations.relative;
-      tolerance.largest += kBf16Activations.largest;
-    }
+    const Tolerance more = activation_tolerance(output->on(Side::device).dtype());
+    tolerance.relative += more.relative;
+    tolerance.largest += more.largest;
     const float* expected = output->on(Side::reference).as<float>();
     for (int64_t r = 0; r < output->rows(); r++)
       compare(fmt::format("{} [{} rows], row {}", operation.what, operation.rows, r),
@@ -211,7 +216,9 @@ void Session::check(const Operation& operation) {
   for (size_t i = 0; i < devices_.size(); i++) {
     const int threads = target_.thread_counts[i];
     if (i != 0) check_equal_bits(operation, whole, *devices_[i], {operation.rows}, threads);
-    check_equal_bits(operation, whole, *devices_[i], i == 0 ? one_by_one : chunks, threads);
+    if (i == 0) check_equal_bits(operation, whole, *devices_[i], one_by_one, threads);
+    if (i != 0 || devices_.size() == 1)
+      check_equal_bits(operation, whole, *devices_[i], chunks, threads);
   }
 }
 

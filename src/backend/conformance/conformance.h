@@ -27,7 +27,8 @@ struct Target {
 
 enum class Side : uint8_t { reference, device };
 
-// The same numbers on both sides; f32 on the reference, `device_dtype` (f32 or bf16) on the device.
+// The same numbers on both sides; f32 on the reference; f32 or the backend's activation dtype on
+// the device.
 class Array {
  public:
   TensorView on(Side side) const;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <limits>
+#include <random>
 
 #include "backend/reference.h"
 
@@ -14,7 +16,14 @@ constexpr KvDType kAll[] = {
     KvDType::f32, KvDType::f16, KvDType::bf16, KvDType::fp8, KvDType::int8, KvDType::int4};
 
 Session reference_session() {
-  return Session({.make = [](int) { return make_reference_backend(); }, .thread_counts = {1}}, 1);
+  static const uint64_t seed = [] {
+    const char* given = std::getenv("PAGODA_SEED");
+    const uint64_t drawn = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+    fmt::print("conformance: PAGODA_SEED={}\n", drawn);
+    return drawn;
+  }();
+  return Session({.make = [](int) { return make_reference_backend(); }, .thread_counts = {1}},
+                 seed);
 }
 
 TEST(Conformance, the_reference_agrees_with_itself_in_every_case) {

@@ -91,7 +91,8 @@ void blocks_case(Session& s, KvDType dtype) {
   for (int64_t t = 0; t < rows; t++)
     slots.push_back(blocks[t / format.block_size] * format.block_size +
                     int32_t(t % format.block_size));
-  const IntArray slots_on = s.ints(slots), zeroed = s.ints({blocks[1]});
+  const IntArray slots_on = s.ints(slots);
+  const int32_t zeroed[] = {blocks[1]};
   const BlockCopy copies[] = {{blocks[0], blocks[2]}, {blocks[1], blocks[3]}};
   for (const Side side : {Side::reference, Side::device}) {
     const KvView view = cache.on(side);
@@ -103,7 +104,7 @@ void blocks_case(Session& s, KvDType dtype) {
                               .slots = slots_on.on(side),
                               .kv = view});
     s.on(side).copy_blocks({&view, 1}, copies);
-    s.on(side).zero_blocks({&view, 1}, zeroed.on(side));
+    s.on(side).zero_blocks({&view, 1}, zeroed);
     s.on(side).synchronize();
   }
   for (const int32_t block : blocks)

@@ -49,7 +49,7 @@ void linear_case(Session& s, const Shape& shape) {
     tolerance.largest = std::max(tolerance.largest, own.largest);
     weight_rms = std::min(weight_rms, weights.back().rms);
   }
-  if (out_cols < kFewOutputs) tolerance.relative = tolerance.largest / 2;
+  tolerance.relative *= of_few(out_cols, shape.cols);
   if (shape.inputs == Inputs::outliers) {
     tolerance.relative *= kOutlierFactor;
     tolerance.largest *= kOutlierFactor;

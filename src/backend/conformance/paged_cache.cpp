@@ -5,33 +5,39 @@ namespace pagoda::conformance {
 PagedCache::PagedCache(Session& session,
                        const KvFormat& format,
                        int32_t kv_heads,
-                       int32_t num_blocks)
-    : session_(session), format_(format), kv_heads_(kv_heads), free_(session.shuffled(num_blocks)) {
-  const int64_t bytes = num_blocks * kv_heads * format.head_bytes();
-  const std::vector<std::byte> nan(bytes, std::byte{0xff});
+                       int32_t num_blocks,
+                       Reference reference)
+    : session_(session),
+      format_(format),
+      reference_format_(format),
+      kv_heads_(kv_heads),
+      free_(session.shuffled(num_blocks)) {
+  if (reference == Reference::as_read_from_device) reference_format_.dtype = KvDType::f32;
   for (const Side side : {Side::reference, Side::device}) {
+    const KvFormat& its = side == Side::reference ? reference_format_ : format_;
     Buffer& buffer = side == Side::reference ? reference_ : device_;
-    buffer = session.on(side).allocator().allocate(bytes, MemoryTag::kv);
-    session.on(side).copy_to_device(buffer.data(), nan.data(), bytes);
+    const std::vector<std::byte> nan(num_blocks * kv_heads * its.head_bytes(), std::byte{0xff});
+    buffer = session.on(side).allocator().allocate(int64_t(nan.size()), MemoryTag::kv);
+    session.on(side).copy_to_device(buffer.data(), nan.data(), int64_t(nan.size()));
   }
 }
 
 KvView PagedCache::on(Side side) const {
   const Buffer& buffer = side == Side::reference ? reference_ : device_;
+  const KvFormat& its = side == Side::reference ? reference_format_ : format_;
   return {.base = buffer.data(),
-          .num_blocks = buffer.size() / (kv_heads_ * format_.head_bytes()),
+          .num_blocks = buffer.size() / (kv_heads_ * its.head_bytes()),
           .kv_heads = kv_heads_,
-          .format = format_};
+          .format = its};
 }
 
 std::vector<int32_t> PagedCache::take(int64_t count) {
   PG_CHECK(count <= int64_t(free_.size()), "{} blocks of {}", count, free_.size());
   const std::vector<int32_t> taken(free_.end() - count, free_.end());
   free_.resize(free_.size() - count);
-  const IntArray blocks = session_.ints(taken);
   for (const Side side : {Side::reference, Side::device}) {
     const KvView view = on(side);
-    session_.on(side).zero_blocks({&view, 1}, blocks.on(side));
+    session_.on(side).zero_blocks({&view, 1}, taken);
   }
   return taken;
 }
@@ -41,6 +47,28 @@ std::vector<std::byte> PagedCache::device_bytes() const {
   session_.on(Side::device).synchronize();
   session_.on(Side::device).copy_to_host(bytes.data(), device_.data(), device_.size());
   return bytes;
+}
+
+void PagedCache::copy_to_reference(std::span<const int32_t> slots) {
+  PG_CHECK(reference_format_.dtype == KvDType::f32, "{}", name(reference_format_.dtype));
+  const int64_t k_cols = int64_t{kv_heads_} * format_.k_dim;
+  const int64_t v_cols = int64_t{kv_heads_} * format_.v_dim;
+  std::vector<float> q(k_cols), k(k_cols), v(v_cols);
+  const auto row = [](std::vector<float>& values) {
+    return TensorView(
+        reinterpret_cast<std::byte*>(values.data()), DType::f32, {1, int64_t(values.size())});
+  };
+  for (const int32_t slot : slots) {
+    session_.on(Side::device).read_kv(on(Side::device), slot, k, v);
+    session_.on(Side::reference)
+        .rope_store_kv({.q = row(q),
+                        .k = row(k),
+                        .v = row(v),
+                        .num_heads = kv_heads_,
+                        .style = RopeStyle::none,
+                        .slots = {&slot, 1},
+                        .kv = on(Side::reference)});
+  }
 }
 
 void PagedCache::compare_slot(int64_t slot) {

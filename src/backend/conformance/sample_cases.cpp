@@ -51,8 +51,9 @@ Rules random_rules(Session& s, int64_t vocabulary) {
 
 void process_case(Session& s, int64_t vocabulary) {
   const Rules rules = random_rules(s, vocabulary);
-  Array logits =
-      s.array(kRows, vocabulary, s.normal_values(kRows * vocabulary, 4), Session::Precision::f32);
+  const float size = 4;
+  Array logits = s.array(
+      kRows, vocabulary, s.normal_values(kRows * vocabulary, size), Session::Precision::f32);
   s.check({.what = "process_logits",
            .rows = kRows,
            .call =
@@ -61,7 +62,7 @@ void process_case(Session& s, int64_t vocabulary) {
                      {.logits = logits.on(side).slice_rows(begin, end - begin),
                       .rows = std::span(rules.rows).subspan(begin, end - begin)});
                },
-           .outputs = {{&logits, std::vector<double>(kRows, 1.0)}},
+           .outputs = {{&logits, std::vector<double>(kRows, size)}},
            .tolerance = kLogits});
 }
 

@@ -4,8 +4,10 @@
 // largest:  max |out − ref| / rms(ref) over one row.
 // A row's norm counts as at least that of its expected size where a case states one (a dot product
 // may cancel to nothing). Rows are judged alone, so that a large row hides no small one.
-// Where a backend's activations are bf16, kBf16Activations is added to both.
+// Where an output is in 16 bits, as a backend's activations may be, activation_tolerance is added.
 #pragma once
+
+#include <cmath>
 
 #include "backend/kv_format.h"
 #include "base/dtype.h"
@@ -16,7 +18,11 @@ struct Tolerance {
   double relative = 0;
   double largest = 0;
 };
-constexpr Tolerance kBf16Activations = {4e-3, 2e-2};
+constexpr Tolerance activation_tolerance(DType dtype) {
+  if (dtype == DType::bf16) return {4e-3, 2e-2};
+  if (dtype == DType::f16) return {5e-4, 3e-3};
+  return {0, 0};
+}
 
 // Exact copies and conversions.
 constexpr Tolerance kExact = {0, 0};
@@ -25,7 +31,7 @@ constexpr Tolerance kNorm = {5e-7, 2e-5};
 constexpr Tolerance kActivation = {1e-6, 2e-5};
 constexpr Tolerance kAngles = {1e-7, 5e-7};
 constexpr Tolerance kRope = {5e-7, 5e-6};
-constexpr Tolerance kLogits = {2e-7, 2e-5};
+constexpr Tolerance kLogits = {1e-6, 2e-5};
 constexpr double kLogprob = 2e-5;  // absolute
 
 // Quantised weights are multiplied with activations quantised to 8 bits in blocks of 32: uniform
@@ -36,9 +42,11 @@ constexpr Tolerance linear_tolerance(DType dtype) {
   if (dtype == DType::f16 || dtype == DType::bf16) return {5e-3, 3e-2};
   return {1e-2, 6e-2};
 }
-// Below this many outputs in a row their errors don't average out: relative is as `largest`,
-// halved.
-constexpr int kFewOutputs = 16;
+// The noise of a row of dot products averages out over its outputs and over the elements of each:
+// where either are few, its norm strays from the mean by their square roots, taken threefold.
+inline double of_few(int64_t outputs, int64_t cols) {
+  return 1 + 3 / std::sqrt(2 * double(outputs)) + 3 / std::sqrt(2 * double(cols));
+}
 // One outlier in each block of activations: 32 elements share a step of max/127.
 constexpr double kOutlierFactor = 4;
 
