@@ -13,6 +13,11 @@ void rope_store_kv(const AppendLaunch& launch, const LaunchOptions& options) {
   PG_CHECK(dim == format.v_dim, "K {} V {}", dim, format.v_dim);
   if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 192 && dim != 256)
     throw Error("cuda.unsupported", "head size {}: 64, 80, 96, 128, 192 and 256 are", dim);
+  if (format.data_bytes(dim) / format.block_size % 16 != 0)
+    throw Error("cuda.unsupported",
+                "head size {} with {} KV: a row must be a multiple of 16 bytes",
+                dim,
+                name(format.dtype));
   PG_CHECK(args.q.dtype() == args.k.dtype() && args.k.dtype() == args.v.dtype() &&
                (args.q.dtype() == DType::bf16 || args.q.dtype() == DType::f16),
            "q, k, v: bf16 or f16, all alike");

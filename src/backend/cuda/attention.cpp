@@ -1,0 +1,198 @@
+#include "backend/cuda/attention.h"
+
+#include <algorithm>
+
+#include "backend/cuda/naive.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+AttentionLimits limits_of(const WorkspaceShape& shape, int32_t num_multiprocessors) {
+  return {.max_tokens = shape.max_tokens,
+          .max_seqs = shape.max_seqs,
+          .max_context = shape.max_context,
+          .num_heads = shape.num_heads,
+          .kv_heads = shape.kv_heads,
+          .num_multiprocessors = num_multiprocessors};
+}
+
+// All that a plan is made from.
+std::vector<int32_t> key_of(const AttentionArgs& args) {
+  const KvFormat& format = args.kv.format;
+  std::vector<int32_t> key = {static_cast<int32_t>(format.dtype),
+                              format.k_dim,
+                              args.num_heads,
+                              args.kv.kv_heads,
+                              args.window};
+  const AttentionBatch& batch = args.batch;
+  for (const auto& part : {batch.host_cu_q_lens, batch.host_kv_lens, batch.host_sampling_rows}) {
+    key.push_back(static_cast<int32_t>(part.size()));
+    key.insert(key.end(), part.begin(), part.end());
+  }
+  return key;
+}
+
+}  // namespace
+
+Attention::~Attention() {
+  for (Slot& slot : slots_)
+    if (slot.uploaded) cudaEventDestroy(slot.uploaded);
+}
+
+Attention::Layout Attention::layout(const WorkspaceShape& shape) const {
+  const AttentionLimits limits = limits_of(shape, num_multiprocessors_);
+  Layout layout = {};
+  layout.decode = decode_capacity(limits);
+  layout.slot_bytes = round_up(
+      std::max(layout.decode.num_bytes(), prefill_capacity(limits).num_bytes()), kAlignment);
+  layout.ticket = kSlots * layout.slot_bytes;
+  layout.partials = layout.ticket + kAlignment;
+  layout.total =
+      layout.partials +
+      round_up(layout.decode.workspace_bytes(shape.num_heads, shape.head_dim), kAlignment);
+  return layout;
+}
+
+int64_t Attention::workspace_bytes(const WorkspaceShape& shape) const {
+  return layout(shape).total;
+}
+
+void Attention::reserve(const WorkspaceShape& shape, std::byte* workspace) {
+  layout_ = layout(shape);
+  workspace_ = workspace;
+  recent_.clear();
+  for (Slot& slot : slots_) {
+    slot.host = PinnedBytes(layout_.slot_bytes);
+    if (!slot.uploaded)
+      CUDA_CHECK(cudaEventCreateWithFlags(&slot.uploaded, cudaEventDisableTiming));
+  }
+}
+
+AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const {
+  const AttentionBatch& batch = args.batch;
+  const KvFormat& format = args.kv.format;
+  const AttentionPieces pieces =
+      split_rows({batch.host_cu_q_lens, batch.host_kv_lens, batch.host_sampling_rows});
+  AttentionPlanInput input;
+  input.capacity = layout_.decode;
+  const int32_t group = args.num_heads / args.kv.kv_heads;
+  if (!pieces.sampling.empty()) {
+    planned.columns =
+        decode_columns(format.dtype, format.k_dim, group, longest_sampling_piece(pieces));
+    input.decode = {.cu_q_lens = {},
+                    .kv_lens = {},
+                    .kv_heads = args.kv.kv_heads,
+                    .group = group,
+                    .window = args.window,
+                    .columns = planned.columns,
+                    .num_multiprocessors = num_multiprocessors_,
+                    .whole_row_blocks = decode_whole_row_blocks(
+                        format.dtype, format.k_dim, planned.columns, num_multiprocessors_)};
+  }
+  if (!pieces.prompt.empty()) {
+    planned.tile = prefill_tile(format.dtype, format.k_dim);
+    input.prefill = {.cu_q_lens = {},
+                     .kv_lens = {},
+                     .tile_rows = planned.tile.rows,
+                     .tile_keys = planned.tile.keys,
+                     .window = args.window};
+  }
+  AttentionPlan plan = plan_attention(pieces, input);
+  for (const DecodePlan& d : plan.decode)
+    planned.decode.push_back(
+        {shape_of(d), d.max_parts_per_row, d.max_sections_per_row, d.header.chunks_per_part});
+  planned.has_prefill = plan.prefill.header.num_tiles > 0;
+  return plan;
+}
+
+// The host side of the next slot, once the copy that was last made from it is done.
+std::span<std::byte> Attention::next_slot(int64_t bytes) {
+  PG_CHECK(
+      bytes <= layout_.slot_bytes, "a plan of {} bytes, reserved {}", bytes, layout_.slot_bytes);
+  Slot& slot = slots_[uses_ % kSlots];
+  CUDA_CHECK(cudaEventSynchronize(slot.uploaded));
+  return {slot.host.data(), static_cast<size_t>(bytes)};
+}
+
+const std::byte* Attention::send(std::span<const std::byte> bytes) {
+  std::byte* device = slot_on_device(uses_);
+  CUDA_CHECK(cudaMemcpyAsync(device, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream_));
+  CUDA_CHECK(cudaEventRecord(slots_[uses_ % kSlots].uploaded, stream_));
+  uses_++;
+  return device;
+}
+
+const std::byte* Attention::upload_next(const DecodePlan& plan) {
+  const DecodePlanShape shape = shape_of(plan);
+  const std::span<std::byte> bytes = next_slot(shape.num_bytes());
+  write_plan(plan, shape, bytes);
+  return send(bytes);
+}
+
+const std::byte* Attention::upload_next(const PrefillPlan& plan) {
+  const PrefillPlanShape shape = {plan.header.num_tiles};
+  const std::span<std::byte> bytes = next_slot(shape.num_bytes());
+  write_plan(plan, shape, bytes);
+  return send(bytes);
+}
+
+void Attention::launch_decode(const AttentionArgs& args,
+                              const Planned& planned,
+                              const DecodePart& part,
+                              const std::byte* plan,
+                              EarlyLoads early) const {
+  decode_attention({.args = args,
+                    .plan = plan,
+                    .shape = part.shape,
+                    .workspace = workspace_ + layout_.partials,
+                    .num_work = part.shape.max_items * args.kv.kv_heads,
+                    .max_parts_per_row = part.max_parts_per_row,
+                    .max_sections_per_row = part.max_sections_per_row,
+                    .chunks_per_part = part.chunks_per_part,
+                    .columns = planned.columns,
+                    .num_multiprocessors = num_multiprocessors_,
+                    .early_loads = early},
+                   {.stream = stream_});
+}
+
+void Attention::launch_prefill(const AttentionArgs& args,
+                               const Planned& planned,
+                               const std::byte* plan) const {
+  prefill_attention({.args = args,
+                     .plan = plan,
+                     .tile = planned.tile,
+                     .ticket = reinterpret_cast<int32_t*>(workspace_ + layout_.ticket),
+                     .num_multiprocessors = num_multiprocessors_},
+                    {.stream = stream_});
+}
+
+void Attention::run(const AttentionArgs& args, EarlyLoads early) {
+  if (args.algorithm == AttentionAlgorithm::naive)
+    return naive_attention(args, {.stream = stream_});
+  PG_CHECK(workspace_ != nullptr, "no workspace");
+  std::vector<int32_t> key = key_of(args);
+  const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Planned& p) {
+    return uses_ - p.first_use <= kSlots && p.key == key;
+  });
+  if (found != recent_.end()) {
+    uint64_t use = found->first_use;
+    for (const DecodePart& part : found->decode)
+      launch_decode(args, *found, part, slot_on_device(use++), early);
+    if (found->has_prefill) launch_prefill(args, *found, slot_on_device(use));
+    return;
+  }
+  Planned planned = {.key = std::move(key), .first_use = uses_, .tile = {}, .decode = {}};
+  const AttentionPlan fresh = plan(args, planned);
+  for (size_t i = 0; i < planned.decode.size(); i++)
+    launch_decode(args, planned, planned.decode[i], upload_next(fresh.decode[i]), early);
+  if (planned.has_prefill) launch_prefill(args, planned, upload_next(fresh.prefill));
+  // Only what went through is worth finding again.
+  if (recent_.size() >= kSlots) recent_.pop_back();
+  recent_.push_front(std::move(planned));
+}
+
+}  // namespace pagoda::cuda

@@ -1,0 +1,126 @@
+#include "backend/cuda/attention_split.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace pagoda::cuda {
+namespace {
+
+constexpr int32_t kLeastColumns = 8;    // of a decode kernel
+constexpr int32_t kLeastTileRows = 16;  // of a prefill kernel
+// Keys of a step that one launch has partials for: more than the pool of one layer holds on any
+// GPU.
+constexpr int64_t kMostKeys = int64_t{4} << 20;
+
+bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {
+  return static_cast<int64_t>(plan.rows.size()) <= capacity.max_rows &&
+         static_cast<int64_t>(plan.items.size()) <= capacity.max_items &&
+         plan.header.num_parts <= capacity.max_parts;
+}
+
+// Halves the pieces until each launch fits. A piece that fits nowhere in chunks does in sections.
+void plan_decodes(const AttentionPieces& pieces,
+                  std::span<const int32_t> chosen,
+                  const AttentionPlanInput& input,
+                  std::vector<DecodePlan>& plans) {
+  DecodePlanInput in = input.decode;
+  in.cu_q_lens = pieces.cu_q_lens;
+  in.kv_lens = pieces.kv_lens;
+  in.seqs = chosen;
+  DecodePlan plan = plan_decode(in);
+  if (!fits(plan, input.capacity) && chosen.size() > 1) {
+    const size_t half = chosen.size() / 2;
+    plan_decodes(pieces, chosen.first(half), input, plans);
+    plan_decodes(pieces, chosen.subspan(half), input, plans);
+    return;
+  }
+  if (!fits(plan, input.capacity)) {
+    in.parts = DecodeParts::sections;
+    plan = plan_decode(in);
+    PG_CHECK(fits(plan, input.capacity),
+             "{} rows, {} items, {} parts",
+             plan.rows.size(),
+             plan.items.size(),
+             plan.header.num_parts);
+  }
+  for (DecodeItem& item : plan.items) {
+    item.fresh = pieces.fresh[item.table_row];
+    item.table_row = pieces.seqs[item.table_row];
+  }
+  plans.push_back(std::move(plan));
+}
+
+}  // namespace
+
+AttentionPieces split_rows(const RowLengths& batch) {
+  AttentionPieces pieces;
+  const auto B = static_cast<int32_t>(batch.kv_lens.size());
+  for (int32_t b = 0; b < B; b++) {
+    const int32_t rows = batch.cu_q_lens[b + 1] - batch.cu_q_lens[b];
+    const int32_t sampling = batch.sampling_rows.empty() ? 0 : batch.sampling_rows[b];
+    PG_CHECK(sampling >= 0 && sampling <= rows, "sequence {}: {} of {}", b, sampling, rows);
+    const auto add = [&](int32_t count, int32_t behind, std::vector<int32_t>& kind) {
+      kind.push_back(static_cast<int32_t>(pieces.seqs.size()));
+      pieces.cu_q_lens.push_back(pieces.cu_q_lens.back() + count);
+      pieces.kv_lens.push_back(std::max(0, batch.kv_lens[b] - behind));
+      pieces.seqs.push_back(b);
+      pieces.fresh.push_back(std::max(0, batch.kv_lens[b] - rows));
+    };
+    if (rows > sampling) add(rows - sampling, sampling, pieces.prompt);
+    for (int32_t left = sampling; left > 0; left -= std::min(left, kPieceRows))
+      add(std::min(left, kPieceRows), left - std::min(left, kPieceRows), pieces.sampling);
+  }
+  return pieces;
+}
+
+int32_t longest_sampling_piece(const AttentionPieces& pieces) {
+  int32_t longest = 0;
+  for (const int32_t p : pieces.sampling)
+    longest = std::max(longest, pieces.cu_q_lens[p + 1] - pieces.cu_q_lens[p]);
+  return longest;
+}
+
+AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanInput& input) {
+  AttentionPlan plan;
+  if (!pieces.sampling.empty()) plan_decodes(pieces, pieces.sampling, input, plan.decode);
+  if (pieces.prompt.empty()) return plan;
+  PrefillPlanInput in = input.prefill;
+  in.cu_q_lens = pieces.cu_q_lens;
+  in.kv_lens = pieces.kv_lens;
+  in.seqs = pieces.prompt;
+  plan.prefill = plan_prefill(in);
+  for (PrefillTile& tile : plan.prefill.tiles) tile.seq = pieces.seqs[tile.seq];
+  return plan;
+}
+
+DecodePlanShape shape_of(const DecodePlan& plan) {
+  return {.max_rows = static_cast<int32_t>(plan.rows.size()),
+          .max_items = static_cast<int32_t>(plan.items.size()),
+          .max_parts = plan.header.num_parts};
+}
+
+DecodePlanShape decode_capacity(const AttentionLimits& limits) {
+  if (limits.num_heads == 0 || limits.kv_heads == 0) return {};
+  DecodePlanInput in;
+  in.kv_heads = limits.kv_heads;
+  in.group = limits.num_heads / limits.kv_heads;
+  in.columns = kLeastColumns;
+  in.num_multiprocessors = limits.num_multiprocessors;
+  const int64_t keys = std::min(int64_t{limits.max_seqs} * limits.max_context, kMostKeys);
+  DecodePlanShape shape = decode_plan_shape(in, limits.max_seqs, 1, keys);
+  // One piece in sections, with all heads in one group.
+  const auto rows = kPieceRows * static_cast<int32_t>(limits.max_context / kSection + 2);
+  shape.max_parts = std::max(shape.max_parts, rows);
+  shape.max_items = std::max(
+      shape.max_items, rows * static_cast<int32_t>(ceil_div(limits.num_heads, kLeastColumns)));
+  shape.max_rows = std::max(limits.max_tokens, kPieceRows);
+  return shape;
+}
+
+PrefillPlanShape prefill_capacity(const AttentionLimits& limits) {
+  return prefill_plan_shape(kLeastTileRows, limits.max_seqs, limits.max_tokens);
+}
+
+}  // namespace pagoda::cuda

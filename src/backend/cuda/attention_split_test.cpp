@@ -1,0 +1,136 @@
+#include "backend/cuda/attention_split.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/checked.h"
+
+namespace pagoda::cuda {
+namespace {
+
+struct Batch {
+  std::vector<int32_t> cu_q_lens = {0}, kv_lens, sampling;
+  void add(int32_t rows, int32_t keys, int32_t its_sampling) {
+    cu_q_lens.push_back(cu_q_lens.back() + rows);
+    kv_lens.push_back(keys);
+    sampling.push_back(its_sampling);
+  }
+  AttentionPieces pieces() const { return split_rows({cu_q_lens, kv_lens, sampling}); }
+};
+
+Batch random_batch(std::mt19937& random, int32_t max_seqs, int32_t max_context) {
+  const auto below = [&](int32_t n) { return int32_t(random() % uint32_t(n)); };
+  Batch b;
+  const int32_t B = 1 + below(max_seqs);
+  for (int32_t i = 0; i < B; i++) {
+    const int32_t keys = below(4) == 0 ? below(3) : below(max_context);
+    const int32_t rows = below(3) == 0 ? 1 : below(40);
+    b.add(rows, keys, below(2) == 0 ? std::min(rows, 1) : below(rows + 1));
+  }
+  return b;
+}
+
+// Every row belongs to one piece, whose last row ends at the key that the batch says.
+TEST(AttentionSplit, a_piece_is_rows_and_keys_of_its_sequence) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; round++) {
+    const Batch b = random_batch(random, 20, 3000);
+    const AttentionPieces p = b.pieces();
+    const std::set<int32_t> prompt(p.prompt.begin(), p.prompt.end());
+    ASSERT_EQ(p.prompt.size() + p.sampling.size(), p.seqs.size());
+    ASSERT_EQ(p.cu_q_lens.back(), b.cu_q_lens.back());
+    for (size_t i = 0; i < p.seqs.size(); i++) {
+      const int32_t s = p.seqs[i], begin = p.cu_q_lens[i], end = p.cu_q_lens[i + 1];
+      ASSERT_LT(begin, end);
+      ASSERT_GE(begin, b.cu_q_lens[s]);
+      ASSERT_LE(end, b.cu_q_lens[s + 1]);
+      ASSERT_EQ(p.kv_lens[i], std::max(0, b.kv_lens[s] - (b.cu_q_lens[s + 1] - end)));
+      const int32_t first_sampling = b.cu_q_lens[s + 1] - b.sampling[s];
+      if (prompt.count(int32_t(i)))
+        ASSERT_EQ(end, first_sampling);
+      else
+        ASSERT_TRUE(begin >= first_sampling && end - begin <= kPieceRows);
+    }
+  }
+}
+
+TEST(AttentionSplit, without_sampling_rows_all_are_prompt) {
+  Batch b;
+  b.add(1, 5, 1);
+  const AttentionPieces p = split_rows({b.cu_q_lens, b.kv_lens, {}});
+  EXPECT_EQ(p.prompt.size(), 1u);
+  EXPECT_TRUE(p.sampling.empty());
+  EXPECT_EQ(longest_sampling_piece(p), 0);
+}
+
+AttentionPlanInput input_of(const AttentionLimits& limits, int32_t columns) {
+  AttentionPlanInput in;
+  in.decode.kv_heads = limits.kv_heads;
+  in.decode.group = limits.num_heads / limits.kv_heads;
+  in.decode.columns = columns;
+  in.decode.num_multiprocessors = limits.num_multiprocessors;
+  in.prefill.tile_rows = 128;
+  in.prefill.tile_keys = 128;
+  in.capacity = decode_capacity(limits);
+  return in;
+}
+
+TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 400; round++) {
+    AttentionLimits limits = {.max_tokens = 1600,
+                              .max_seqs = 40,
+                              .max_context = 1 + int32_t(random() % 40000),
+                              .num_heads = 1 << random() % 6,
+                              .kv_heads = 1};
+    limits.kv_heads = limits.num_heads >> random() % 3;
+    if (limits.kv_heads == 0) limits.kv_heads = 1;
+    const Batch b = random_batch(random, limits.max_seqs, limits.max_context);
+    const AttentionPieces pieces = b.pieces();
+    AttentionPlanInput in = input_of(limits, 8 << random() % 3);
+    in.decode.window = random() % 2 ? 0 : 500;
+    if (random() % 3 == 0) in.decode.group = limits.num_heads, in.decode.kv_heads = 1;
+    const AttentionPlan plan = plan_attention(pieces, in);
+    std::map<int32_t, int> rows;  // token: times that it is answered
+    for (const DecodePlan& d : plan.decode) {
+      const DecodePlanShape shape = shape_of(d);
+      ASSERT_LE(shape.num_bytes(), in.capacity.num_bytes());
+      ASSERT_LE(shape.max_parts, in.capacity.max_parts);
+      for (const DecodeRow& row : d.rows) rows[row.token]++;
+      for (const DecodeItem& item : d.items) {
+        const int32_t s = item.table_row, keys = b.kv_lens[s];
+        ASSERT_EQ(item.fresh, std::max(0, keys - (b.cu_q_lens[s + 1] - b.cu_q_lens[s])));
+        ASSERT_LE(item.key_end, keys);
+      }
+    }
+    for (const PrefillTile& tile : plan.prefill.tiles) {
+      ASSERT_GE(tile.row, b.cu_q_lens[tile.seq]);
+      for (int32_t r = 0; r < tile.num_rows; r++) rows[tile.row + r]++;
+    }
+    ASSERT_LE(plan.prefill.header.num_tiles, prefill_capacity(limits).max_tiles);
+    ASSERT_EQ(int32_t(rows.size()), b.cu_q_lens.back());
+    for (const auto& [token, times] : rows) ASSERT_EQ(times, 1) << token;
+  }
+}
+
+TEST(AttentionSplit, positions_are_those_of_the_whole_batch) {
+  Batch b;
+  b.add(20, 100, 11);
+  b.add(3, 50, 0);
+  b.add(1, 7, 1);
+  const AttentionLimits limits = {
+      .max_tokens = 64, .max_seqs = 4, .max_context = 256, .num_heads = 8, .kv_heads = 2};
+  const AttentionPlan plan = plan_attention(b.pieces(), input_of(limits, 8));
+  std::map<int32_t, int32_t> positions;
+  for (const DecodePlan& d : plan.decode)
+    for (const DecodeRow& row : d.rows) positions[row.token] = row.position;
+  EXPECT_EQ(positions.size(), 12u);
+  for (int32_t t = 9; t < 20; t++) EXPECT_EQ(positions[t], 80 + t);
+  EXPECT_EQ(positions[23], 6);
+}
+
+}  // namespace
+}  // namespace pagoda::cuda
