@@ -46,8 +46,7 @@ PAGODA_HD constexpr uint32_t pack_int4_k(const uint32_t (&n)[8]) {
          n[7] << 30 | n[7] >> 2;
 }
 PAGODA_HD constexpr uint32_t unpack_int4_k(uint32_t word, int i) {
-  constexpr int kShift[8] = {2, 18, 6, 22, 10, 26, 14, 30};
-  return ((word >> kShift[i]) | (i == 7 ? word << 2 : 0)) & 15;
+  return ((word >> (2 + i % 2 * 16 + i / 2 * 4)) | (i == 7 ? word << 2 : 0)) & 15;
 }
 
 // int4 V: 4 numbers in 16 bits, number 0 in bits 2-5, 1 in bits 6-9; swapping the two bytes brings

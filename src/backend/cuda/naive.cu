@@ -127,12 +127,14 @@ __global__ void __launch_bounds__(kThreads) naive_kernel(const __grid_constant__
     for (int i = 0; i < kThreads && begin + i <= position; i++) {
       const StoredRow v = stored_row(p, seq, kv_head, begin + i, true);
       sum += weights[i];
+#pragma unroll
       for (int j = 0; j < 2; j++)
         if (threadIdx.x + j * kThreads < p.head_dim)
           out[j] = fmaf(weights[i], element(p, v, threadIdx.x + j * kThreads), out[j]);
     }
     __syncthreads();
   }
+#pragma unroll
   for (int j = 0; j < 2; j++)
     if (threadIdx.x + j * kThreads < p.head_dim)
       write_number(p.out,

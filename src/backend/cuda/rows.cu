@@ -94,8 +94,10 @@ __global__ void __launch_bounds__(kThreads) angles_kernel(const __grid_constant_
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   const int64_t t = i / p.num_pairs;
   if (t >= p.num_rows) return;
+  constexpr double kInversePi = 0.31830988618379067154;
   double sine, cosine;
-  sincos(double(p.positions[t]) * double(p.inv_freq[i % p.num_pairs]), &sine, &cosine);
+  sincospi(
+      double(p.positions[t]) * double(p.inv_freq[i % p.num_pairs]) * kInversePi, &sine, &cosine);
   p.out[2 * i] = static_cast<float>(cosine * p.magnitude);
   p.out[2 * i + 1] = static_cast<float>(sine * p.magnitude);
 }
