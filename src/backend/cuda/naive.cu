@@ -40,11 +40,12 @@ struct StoredRow {
 
 __device__ __forceinline__ StoredRow
 stored_row(const NaiveParams& p, int seq, int kv_head, int key, bool is_v) {
-  const int64_t block = p.block_table[int64_t{seq} * p.max_blocks + key / p.block_size];
+  const int64_t block =
+      p.block_table[int64_t{seq} * p.max_blocks + static_cast<uint32_t>(key) / p.block_size];
   const uint8_t* head = p.kv + block * p.block_bytes + int64_t{kv_head} * p.head_bytes;
   return {head + (is_v ? p.v_offset : 0),
           head + (is_v ? p.v_scales_offset : p.k_scales_offset),
-          key % p.block_size,
+          static_cast<int>(static_cast<uint32_t>(key) % p.block_size),
           is_v};
 }
 
@@ -109,6 +110,7 @@ __global__ void __launch_bounds__(kThreads) naive_kernel(const __grid_constant__
   const auto score_of = [&](int key) {
     const StoredRow k = stored_row(p, seq, kv_head, key, false);
     float score = 0.f;
+#pragma unroll 1
     for (int d = 0; d < p.head_dim; d++) score = fmaf(q[d], element(p, k, d), score);
     score *= p.scale;
     return p.softcap > 0.f ? p.softcap * tanhf(score / p.softcap) : score;
@@ -124,6 +126,7 @@ __global__ void __launch_bounds__(kThreads) naive_kernel(const __grid_constant__
     const int key = begin + threadIdx.x;
     weights[threadIdx.x] = key <= position ? expf(score_of(key) - largest) : 0.f;
     __syncthreads();
+#pragma unroll 1
     for (int i = 0; i < kThreads && begin + i <= position; i++) {
       const StoredRow v = stored_row(p, seq, kv_head, begin + i, true);
       sum += weights[i];
