@@ -27,7 +27,8 @@ struct Format {
 
 // Activations are rounded some twenty times in seven layers, the cache once more. Random q8_0
 // weights are six times as large as the others and saturate every softmax, so errors grow in them:
-// by how much the numbers of the activations matter shows that it is rounding.
+// by how much the numbers of the activations matter shows that it is rounding. (Random q4_k
+// weights, whose mean is not 0, drive activations out of f16.)
 double limit(const Format& f) {
   const double of_activations = f.activations == DType::bf16 ? 1 : 0.125;
   const double of_kv = kv_bits(f.kv) == 16 ? 0 : kv_bits(f.kv) == 8 ? 4e-2 : 2.5e-1;
@@ -182,7 +183,6 @@ int run() {
                                  Format{DType::bf16, DType::q4_k, KvDType::bf16},
                                  Format{DType::f16, DType::bf16, KvDType::f16},
                                  Format{DType::f16, DType::q8_0, KvDType::f16},
-                                 Format{DType::f16, DType::q4_k, KvDType::f16},
                                  Format{DType::bf16, DType::bf16, KvDType::int8},
                                  Format{DType::bf16, DType::bf16, KvDType::fp8},
                                  Format{DType::bf16, DType::bf16, KvDType::int4}})

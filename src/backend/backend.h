@@ -42,6 +42,10 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu (v4-bf16, 2 threads)"
   virtual Allocator& allocator() = 0;
   virtual DType activation_dtype() const = 0;
+  // Host memory is backend memory (CPUs): what lies there need not be copied.
+  virtual bool uses_host_memory() const { return true; }
+  // Bytes of backend memory that could still be allocated; 0: as the system says of the host's.
+  virtual int64_t available_bytes() const { return 0; }
   virtual void copy_to_device(std::byte* device, const std::byte* host, int64_t bytes) = 0;
   virtual void copy_to_host(std::byte* host, const std::byte* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;

@@ -97,6 +97,14 @@ struct RopeStoreKvArgs {
 
 enum class AttentionAlgorithm : uint8_t { flash, naive };
 
+// Sequences side by side whose first num_keys keys lie in the same blocks, none of them written by
+// this step.
+struct SharedKeys {
+  int32_t first_seq = 0;
+  int32_t num_seqs = 0;
+  int32_t num_keys = 0;
+};
+
 // The sequences of a step, for one layer group. Sequence b's new tokens are rows cu_q_lens[b] …
 // cu_q_lens[b + 1] - 1, its last q_len positions before kv_lens[b]; kv_lens counts them.
 // block_table[b, i] holds positions i * S …; entries that a window has left behind, or that lie
@@ -114,6 +122,9 @@ struct AttentionBatch {
   // is a sampling row. A backend may have an arithmetic for each (on CUDA decode's and prefill's),
   // so a row must be the same kind whenever it is computed: by its position, never by the step.
   std::span<const int32_t> host_sampling_rows = {};
+  // Host; disjoint, ascending: what a backend may read once for several sequences. No result
+  // depends on it.
+  std::span<const SharedKeys> host_shared = {};
 };
 
 // Causal softmax(q · kᵀ * scale) · v over the paged cache (Dao et al. 2022; Kwon et al. 2023), with

@@ -27,6 +27,7 @@ struct Shape {
   int32_t block_size = 0;  // 0: the default
   float query_size = 1;
   Kinds kinds = Kinds::random;
+  int32_t shared_blocks = 0;  // that all sequences begin with
 };
 
 constexpr int32_t kNeverRead = 1 << 28;  // a block id that no pool has
@@ -34,6 +35,7 @@ constexpr int32_t kNeverRead = 1 << 28;  // a block id that no pool has
 // A batch on one side: rows [begin, end) of the whole.
 struct Batch {
   std::vector<int32_t> cu_q_lens = {0}, kv_lens, sampling_rows, table;
+  std::vector<SharedKeys> shared;
   IntArray cu_q_lens_on, kv_lens_on, table_on;
   AttentionBatch on(Side side, int32_t max_blocks) const {
     return {.cu_q_lens = cu_q_lens_on.on(side),
@@ -42,7 +44,8 @@ struct Batch {
             .max_blocks = max_blocks,
             .host_cu_q_lens = cu_q_lens,
             .host_kv_lens = kv_lens,
-            .host_sampling_rows = sampling_rows};
+            .host_sampling_rows = sampling_rows,
+            .host_shared = shared};
   }
 };
 
@@ -110,9 +113,11 @@ class AttentionCase {
 
   // Takes blocks for a sequence and stores random K and V at all of its positions.
   void fill(const Lengths& sequence) {
-    const std::vector<int32_t> blocks = cache_.take(ceil_div(sequence.kv_len, block_size()));
+    const int64_t held = tables_.empty() ? 0 : shape_.shared_blocks;
+    std::vector<int32_t> blocks = cache_.take(ceil_div(sequence.kv_len, block_size()) - held);
+    if (held > 0) blocks.insert(blocks.begin(), tables_[0].begin(), tables_[0].begin() + held);
     const int64_t cols = shape_.kv_heads * shape_.head_dim;
-    for (int64_t begin = 0; begin < sequence.kv_len; begin += 128) {
+    for (int64_t begin = held * block_size(); begin < sequence.kv_len; begin += 128) {
       const int64_t count = std::min<int64_t>(128, sequence.kv_len - begin);
       Array q = s_.activations(count, shape_.num_heads * shape_.head_dim);
       Array k = s_.activations(count, cols), v = s_.activations(count, cols);
@@ -158,6 +163,9 @@ class AttentionCase {
           int32_t(std::max<int64_t>(0, to - std::max(from, row - sampling_[b]))));
       part.table.insert(part.table.end(), tables_[b].begin(), tables_[b].end());
     }
+    if (shape_.shared_blocks > 0)
+      part.shared = {
+          {0, int32_t(part.kv_lens.size()), shape_.shared_blocks * int32_t(block_size())}};
     part.cu_q_lens_on = s_.ints(part.cu_q_lens);
     part.kv_lens_on = s_.ints(part.kv_lens);
     part.table_on = s_.ints(part.table);
@@ -212,6 +220,12 @@ void add_all_kinds(std::vector<Case>& cases, KvDType t) {
       {.head_dim = 128, .num_heads = 16, .kv_heads = 2, .sequences = {{1, 90}, {5, 30}}});
   add("head_80", {.head_dim = 80, .num_heads = 4, .kv_heads = 2, .sequences = {{1, 90}, {5, 30}}});
   add("head_96", {.head_dim = 96, .num_heads = 4, .kv_heads = 2, .sequences = {{1, 90}, {5, 30}}});
+  add("shared_blocks",
+      {.num_heads = 4,
+       .kv_heads = 2,
+       .sequences = {{1, 700}, {2, 650}, {1, 641}, {5, 900}, {1, 1000}},
+       .kinds = Kinds::all_sampling,
+       .shared_blocks = 640 / s});
   add("block_128", {.sequences = {{1, 150}, {5, 127}, {2, 128}}, .block_size = 128});
   add("block_16", {.sequences = {{1, 150}, {5, 17}, {2, 16}}, .block_size = 16});
 }

@@ -194,7 +194,7 @@ void Session::check(const Operation& operation) {
     const Array* output = wanted.array;
     whole.push_back(values_on_device(*output));
     Tolerance tolerance = operation.tolerance;
-    tolerance.rounding = half_step(output->on(Side::device).dtype());
+    tolerance.numbers = output->on(Side::device).dtype();
     const float* expected = output->on(Side::reference).as<float>();
     for (int64_t r = 0; r < output->rows(); r++)
       compare(fmt::format("{} [{} rows], row {}", operation.what, operation.rows, r),
@@ -265,15 +265,17 @@ void Session::compare(std::string_view what,
     const double difference = double(out[i]) - double(expected[i]);
     error += difference * difference;
     size += double(expected[i]) * double(expected[i]);
-    largest = std::max(largest,
-                       std::abs(difference) - tolerance.rounding * std::abs(double(expected[i])));
+    largest =
+        std::max(largest, std::abs(difference) - half_step(tolerance.numbers, double(expected[i])));
   }
   const double rms = std::max(std::sqrt(size / double(out.size())), expected_rms);
   const double norm = rms * std::sqrt(double(out.size()));
   const double tiny = 1e-37;  // products of what is that small may vanish
-  const double relative = tolerance.relative + tolerance.rounding;
-  if (std::sqrt(error) > relative * norm + tiny)
-    fail(fmt::format("{}: relative error {:.3g} > {}", what, std::sqrt(error) / norm, relative));
+  const double most =
+      tolerance.relative * norm + half_step(tolerance.numbers, rms) * std::sqrt(double(out.size()));
+  if (std::sqrt(error) > most + tiny)
+    fail(fmt::format(
+        "{}: relative error {:.3g} > {:.3g}", what, std::sqrt(error) / norm, most / norm));
   if (largest > tolerance.largest * rms + tiny)
     fail(fmt::format("{}: largest error {:.3g} > {}", what, largest / rms, tolerance.largest));
 }

@@ -8,6 +8,7 @@
 // a step besides.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/kv_format.h"
@@ -18,11 +19,14 @@ namespace pagoda::conformance {
 struct Tolerance {
   double relative = 0;
   double largest = 0;
-  double rounding = 0;  // of the output's numbers: half_step
+  DType numbers = DType::f32;  // of the output
 };
-// Half a step of the numbers of an output: 2^-8 of an element in bf16, 2^-11 in f16.
-constexpr double half_step(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+// Half a step of the numbers of an output near `value`: 2^-8 of it in bf16, 2^-11 in f16, whose
+// smallest numbers are 2^-24 apart.
+inline double half_step(DType dtype, double value) {
+  if (dtype == DType::bf16) return std::abs(value) * 0x1p-8;
+  if (dtype == DType::f16) return std::max(std::abs(value) * 0x1p-11, 0x1p-25);
+  return 0;
 }
 
 // Exact copies and conversions.

@@ -33,6 +33,8 @@ std::vector<int32_t> key_of(const AttentionArgs& args) {
     key.push_back(static_cast<int32_t>(part.size()));
     key.insert(key.end(), part.begin(), part.end());
   }
+  for (const SharedKeys& keys : batch.host_shared)
+    key.insert(key.end(), {keys.first_seq, keys.num_seqs, keys.num_keys});
   return key;
 }
 
@@ -75,8 +77,11 @@ void Attention::reserve(const WorkspaceShape& shape, std::byte* workspace) {
 AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const {
   const AttentionBatch& batch = args.batch;
   const KvFormat& format = args.kv.format;
+  std::vector<SharedPrefix> shared;
+  for (const SharedKeys& keys : batch.host_shared)
+    shared.push_back({keys.first_seq, keys.num_seqs, keys.num_keys});
   const AttentionPieces pieces =
-      split_rows({batch.host_cu_q_lens, batch.host_kv_lens, batch.host_sampling_rows});
+      split_rows({batch.host_cu_q_lens, batch.host_kv_lens, batch.host_sampling_rows, shared});
   AttentionPlanInput input;
   input.capacity = layout_.decode;
   const int32_t group = args.num_heads / args.kv.kv_heads;

@@ -20,20 +20,35 @@ bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {
          plan.header.num_parts <= capacity.max_parts;
 }
 
+// What of the groups lies in [begin, end) of the pieces, counted from there.
+std::vector<SharedPrefix> within(std::span<const SharedPrefix> all, int32_t begin, int32_t end) {
+  std::vector<SharedPrefix> some;
+  for (const SharedPrefix& group : all) {
+    const int32_t from = std::max(begin, group.first_seq);
+    const int32_t to = std::min(end, group.first_seq + group.num_seqs);
+    if (to - from > 1) some.push_back({from - begin, to - from, group.num_keys});
+  }
+  return some;
+}
+
 // Halves the pieces until each launch fits. A piece that fits nowhere in chunks does in sections.
 void plan_decodes(const AttentionPieces& pieces,
-                  std::span<const int32_t> chosen,
+                  int32_t begin,  // of pieces.sampling
+                  int32_t end,
                   const AttentionPlanInput& input,
                   std::vector<DecodePlan>& plans) {
   DecodePlanInput in = input.decode;
   in.cu_q_lens = pieces.cu_q_lens;
   in.kv_lens = pieces.kv_lens;
-  in.seqs = chosen;
+  in.seqs = std::span(pieces.sampling).subspan(begin, end - begin);
+  std::vector<SharedPrefix> shared;
+  if (in.window == 0) shared = within(pieces.shared, begin, end);
+  in.shared = shared;
   DecodePlan plan = plan_decode(in);
-  if (!fits(plan, input.capacity) && chosen.size() > 1) {
-    const size_t half = chosen.size() / 2;
-    plan_decodes(pieces, chosen.first(half), input, plans);
-    plan_decodes(pieces, chosen.subspan(half), input, plans);
+  if (!fits(plan, input.capacity) && end - begin > 1) {
+    const int32_t middle = begin + (end - begin) / 2;
+    plan_decodes(pieces, begin, middle, input, plans);
+    plan_decodes(pieces, middle, end, input, plans);
     return;
   }
   if (!fits(plan, input.capacity)) {
@@ -50,6 +65,18 @@ void plan_decodes(const AttentionPieces& pieces,
     item.table_row = pieces.seqs[item.table_row];
   }
   plans.push_back(std::move(plan));
+}
+
+// The sampling pieces of the group's sequences, and the keys that were there before this step.
+void share(const SharedPrefix& group, AttentionPieces& pieces) {
+  SharedPrefix of_pieces = {0, 0, group.num_keys};
+  for (size_t i = 0; i < pieces.sampling.size(); i++) {
+    const int32_t piece = pieces.sampling[i], seq = pieces.seqs[piece];
+    if (seq < group.first_seq || seq >= group.first_seq + group.num_seqs) continue;
+    if (of_pieces.num_seqs++ == 0) of_pieces.first_seq = static_cast<int32_t>(i);
+    of_pieces.num_keys = std::min(of_pieces.num_keys, pieces.fresh[piece]);
+  }
+  if (of_pieces.num_seqs > 1) pieces.shared.push_back(of_pieces);
 }
 
 }  // namespace
@@ -72,6 +99,7 @@ AttentionPieces split_rows(const RowLengths& batch) {
     for (int32_t left = sampling; left > 0; left -= std::min(left, kPieceRows))
       add(std::min(left, kPieceRows), left - std::min(left, kPieceRows), pieces.sampling);
   }
+  for (const SharedPrefix& group : batch.shared) share(group, pieces);
   return pieces;
 }
 
@@ -84,7 +112,8 @@ int32_t longest_sampling_piece(const AttentionPieces& pieces) {
 
 AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanInput& input) {
   AttentionPlan plan;
-  if (!pieces.sampling.empty()) plan_decodes(pieces, pieces.sampling, input, plan.decode);
+  const auto num_sampling = static_cast<int32_t>(pieces.sampling.size());
+  if (num_sampling > 0) plan_decodes(pieces, 0, num_sampling, input, plan.decode);
   if (pieces.prompt.empty()) return plan;
   PrefillPlanInput in = input.prefill;
   in.cu_q_lens = pieces.cu_q_lens;

@@ -27,12 +27,14 @@ struct AttentionPieces {
   std::vector<int32_t> fresh;            // [P] keys from here on are written by this step
   std::vector<int32_t> prompt;           // indices of pieces
   std::vector<int32_t> sampling;
+  std::vector<SharedPrefix> shared;  // indices into `sampling`
 };
 
 struct RowLengths {
   std::span<const int32_t> cu_q_lens;      // [B + 1]
   std::span<const int32_t> kv_lens;        // [B]
   std::span<const int32_t> sampling_rows;  // [B], or empty: none
+  std::span<const SharedPrefix> shared;    // of sequences
 };
 AttentionPieces split_rows(const RowLengths& batch);
 

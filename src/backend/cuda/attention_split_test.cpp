@@ -13,12 +13,13 @@ namespace {
 
 struct Batch {
   std::vector<int32_t> cu_q_lens = {0}, kv_lens, sampling;
+  std::vector<SharedPrefix> shared;
   void add(int32_t rows, int32_t keys, int32_t its_sampling) {
     cu_q_lens.push_back(cu_q_lens.back() + rows);
     kv_lens.push_back(keys);
     sampling.push_back(its_sampling);
   }
-  AttentionPieces pieces() const { return split_rows({cu_q_lens, kv_lens, sampling}); }
+  AttentionPieces pieces() const { return split_rows({cu_q_lens, kv_lens, sampling, shared}); }
 };
 
 Batch random_batch(std::mt19937& random, int32_t max_seqs, int32_t max_context) {
@@ -60,7 +61,7 @@ TEST(AttentionSplit, a_piece_is_rows_and_keys_of_its_sequence) {
 TEST(AttentionSplit, without_sampling_rows_all_are_prompt) {
   Batch b;
   b.add(1, 5, 1);
-  const AttentionPieces p = split_rows({b.cu_q_lens, b.kv_lens, {}});
+  const AttentionPieces p = split_rows({b.cu_q_lens, b.kv_lens, {}, {}});
   EXPECT_EQ(p.prompt.size(), 1u);
   EXPECT_TRUE(p.sampling.empty());
   EXPECT_EQ(longest_sampling_piece(p), 0);
@@ -88,7 +89,12 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
                               .kv_heads = 1};
     limits.kv_heads = limits.num_heads >> random() % 3;
     if (limits.kv_heads == 0) limits.kv_heads = 1;
-    const Batch b = random_batch(random, limits.max_seqs, limits.max_context);
+    Batch b = random_batch(random, limits.max_seqs, limits.max_context);
+    const auto B = int32_t(b.kv_lens.size());
+    const int32_t first = int32_t(random() % uint32_t(B));
+    b.shared = {{first, B - first, int32_t(random() % 3000)}};
+    for (int32_t s = first; s < B; s++)
+      b.shared[0].num_keys = std::min(b.shared[0].num_keys, b.kv_lens[s]);
     const AttentionPieces pieces = b.pieces();
     AttentionPlanInput in = input_of(limits, 8 << random() % 3);
     in.decode.window = random() % 2 ? 0 : 500;
@@ -114,6 +120,34 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
     ASSERT_EQ(int32_t(rows.size()), b.cu_q_lens.back());
     for (const auto& [token, times] : rows) ASSERT_EQ(times, 1) << token;
   }
+}
+
+TEST(AttentionSplit, shared_keys_are_one_item_of_all_rows) {
+  Batch b;
+  for (const int32_t rows : {1, 5, 1, 1}) b.add(rows, 3000, 1);
+  b.shared = {{1, 3, 2900}};
+  const AttentionPieces pieces = b.pieces();
+  ASSERT_EQ(pieces.shared.size(), 1u);
+  EXPECT_EQ(pieces.shared[0].first_seq, 1);
+  EXPECT_EQ(pieces.shared[0].num_seqs, 3);
+  const AttentionLimits limits = {
+      .max_tokens = 64, .max_seqs = 4, .max_context = 4096, .num_heads = 2, .kv_heads = 1};
+  const AttentionPlan plan = plan_attention(pieces, input_of(limits, 8));
+  ASSERT_EQ(plan.decode.size(), 1u);
+  int32_t shared_items = 0;
+  for (const DecodeItem& item : plan.decode[0].items) {
+    EXPECT_EQ(item.fresh, item.table_row == 1 ? 2995 : 2999);
+    shared_items += item.num_rows == 3;
+  }
+  EXPECT_EQ(shared_items, 2900 / kChunk);
+}
+
+TEST(AttentionSplit, keys_of_this_step_are_not_shared) {
+  Batch b;
+  b.add(1, 600, 1);
+  b.add(40, 600, 1);
+  b.shared = {{0, 2, 590}};
+  EXPECT_EQ(b.pieces().shared[0].num_keys, 560);
 }
 
 TEST(AttentionSplit, positions_are_those_of_the_whole_batch) {

@@ -1,5 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/cuda/append.h"
@@ -37,17 +38,11 @@ int32_t multiprocessors_of(int32_t device) {
   return count;
 }
 
-std::string name_of(int32_t device) {
-  cudaDeviceProp properties;
-  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  return fmt::format("cuda ({}, sm_{}{})", properties.name, properties.major, properties.minor);
-}
-
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
-        name_(name_of(options.device)),
+        name_(fmt::format("cuda ({})", device_name(options.device))),
         allocator_(options.device),
         stream_(options.device),
         attention_(stream_.get(), multiprocessors_of(options.device)),
@@ -57,6 +52,8 @@ class CudaBackend final : public Backend {
   std::string name() const override { return name_; }
   Allocator& allocator() override { return allocator_; }
   DType activation_dtype() const override { return options_.activations; }
+  bool uses_host_memory() const override { return false; }
+  int64_t available_bytes() const override;
   void copy_to_device(std::byte* device, const std::byte* host, int64_t bytes) override {
     copy(device, host, bytes, cudaMemcpyHostToDevice);
   }
@@ -79,6 +76,11 @@ class CudaBackend final : public Backend {
     return attention_.workspace_bytes(shape) + Sampling::workspace_bytes(shape);
   }
   void reserve_workspace(const WorkspaceShape& shape) override {
+    constexpr int32_t kHeadSizes[] = {0, 64, 80, 96, 128, 192, 256};
+    if (std::count(std::begin(kHeadSizes), std::end(kHeadSizes), shape.head_dim) == 0)
+      throw Error("cuda.unsupported",
+                  "head size {}: 64, 80, 96, 128, 192 and 256 are; use --device cpu",
+                  shape.head_dim);
     synchronize();
     workspace_ = Buffer();
     workspace_ = allocator_.allocate(workspace_bytes(shape), MemoryTag::workspace);
@@ -140,6 +142,13 @@ class CudaBackend final : public Backend {
   bool appended_ = false;  // the last operation was rope_store_kv
 };
 
+int64_t CudaBackend::available_bytes() const {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaSetDevice(options_.device));
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return static_cast<int64_t>(free);
+}
+
 void CudaBackend::read_kv(const KvView& kv, int64_t slot, std::span<float> k, std::span<float> v) {
   const KvFormat& format = kv.format;
   const int64_t block = slot / format.block_size;
@@ -163,6 +172,12 @@ int32_t num_devices() {
     return 0;
   }
   return count;
+}
+
+std::string device_name(int32_t device) {
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return fmt::format("{}, sm_{}{}", properties.name, properties.major, properties.minor);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {

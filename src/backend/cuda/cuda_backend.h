@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "backend/backend.h"
 
@@ -22,5 +23,6 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
 // GPUs of this machine; 0 too where there is no driver.
 int32_t num_devices();
+std::string device_name(int32_t device);  // "NVIDIA H200, sm_90"
 
 }  // namespace pagoda::cuda
