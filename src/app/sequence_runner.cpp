@@ -14,6 +14,12 @@ SequenceRunner::SequenceRunner(Deployment& deployment, int32_t max_length)
       layout_(deployment.plan().kv_layout),
       max_length_(max_length),
       max_blocks_(int32_t(ceil_div(max_length, layout_.block_size))),
+      arrays_(
+          deployment.backend(),
+          StepArrays::num_ints({.max_tokens = deployment.plan().limits.max_tokens,
+                                .max_seqs = std::max(1, deployment.plan().limits.max_logit_rows),
+                                .max_blocks = max_blocks_,
+                                .num_groups = int32_t(layout_.groups.size())})),
       logits_(int64_t{deployment.plan().limits.max_logit_rows} * deployment.config().vocab_size) {
   // No window is given up while the sequence runs: every group has blocks for all of it.
   const auto num_groups = int32_t(layout_.groups.size());
@@ -28,6 +34,9 @@ SequenceRunner::SequenceRunner(Deployment& deployment, int32_t max_length)
     tables_.emplace_back(max_blocks_);
     std::iota(tables_.back().begin(), tables_.back().end(), group * max_blocks_);
   }
+  if (!deployment.backend().uses_host_memory())
+    device_logits_ = deployment.backend().allocator().allocate(
+        std::ssize(logits_) * int64_t{sizeof(float)}, MemoryTag::logits);
   reset();
 }
 
@@ -51,11 +60,21 @@ void SequenceRunner::append(std::span<const int32_t> tokens) {
     std::vector<int32_t>& slot = slots.emplace_back(T);
     for (int32_t t = 0; t < T; t++) slot[t] = table[positions[t] / S] * S + positions[t] % S;
   }
+  arrays_.begin();
+  const auto cu_q_lens_there = arrays_.put(cu_q_lens), kv_lens_there = arrays_.put(kv_lens);
   std::vector<GroupBatch> groups;
   for (size_t i = 0; i < tables_.size(); i++)
-    groups.push_back({slots[i], {cu_q_lens, kv_lens, tables_[i], max_blocks_, cu_q_lens, kv_lens}});
-  deployment_.model().forward({.token_ids = tokens,
-                               .positions = positions,
+    groups.push_back({arrays_.put(slots[i]),
+                      {.cu_q_lens = cu_q_lens_there,
+                       .kv_lens = kv_lens_there,
+                       .block_table = arrays_.put(tables_[i]),
+                       .max_blocks = max_blocks_,
+                       .host_cu_q_lens = cu_q_lens,
+                       .host_kv_lens = kv_lens}});
+  const auto tokens_there = arrays_.put(tokens), positions_there = arrays_.put(positions);
+  arrays_.send();
+  deployment_.model().forward({.token_ids = tokens_there,
+                               .positions = positions_there,
                                .groups = groups,
                                .group_of_layer = layout_.group_of_layer},
                               deployment_.kv_storage().layers());
@@ -63,8 +82,16 @@ void SequenceRunner::append(std::span<const int32_t> tokens) {
 
 std::span<const float> SequenceRunner::logits(std::span<const int32_t> rows) {
   const auto R = int64_t(rows.size()), V = int64_t{deployment_.config().vocab_size};
-  deployment_.model().logits(
-      rows, TensorView(reinterpret_cast<std::byte*>(logits_.data()), DType::f32, {R, V}));
+  Backend& backend = deployment_.backend();
+  auto* host = reinterpret_cast<std::byte*>(logits_.data());
+  const TensorView out(
+      backend.uses_host_memory() ? host : device_logits_.data(), DType::f32, {R, V});
+  arrays_.begin();
+  const auto rows_there = arrays_.put(rows);
+  arrays_.send();
+  deployment_.model().logits(rows_there, out);
+  backend.synchronize();
+  if (!backend.uses_host_memory()) backend.copy_to_host(host, out.data(), out.num_bytes());
   return std::span(logits_).first(R * V);
 }
 

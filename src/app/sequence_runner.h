@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/deployment.h"
+#include "engine/step_arrays.h"
 
 namespace pagoda {
 
@@ -32,6 +33,8 @@ class SequenceRunner {
   Deployment& deployment_;
   const KvLayout& layout_;
   const int32_t max_length_, max_blocks_;
+  StepArrays arrays_;
+  Buffer device_logits_;                      // where the backend's memory is not the host's
   std::vector<std::vector<int32_t>> tables_;  // [groups][max_blocks]
   std::vector<float> logits_;                 // [max_rows, V]
   int32_t length_ = 0;

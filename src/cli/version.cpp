@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "cli/flags.h"
 #include "cli/loading.h"
+#include "engine/model_source.h"
 
 namespace pagoda::cli {
 namespace {
@@ -23,21 +24,23 @@ void print_version(const Output& output) {
         {"compiler", __VERSION__},
         {"cpu",
          {{"instruction_sets", isas}, {"chosen", chosen}, {"threads", default_num_threads()}}},
-        {"cuda_devices", nlohmann::ordered_json::array()}};
+        {"cuda_devices", cuda_devices()}};
     write_out(document.dump(2) + "\n");
     return;
   }
-  std::string list;
+  std::string list, gpus;
   for (const std::string& isa : isas) list += " " + isa;
+  for (const std::string& gpu : cuda_devices()) gpus += "\n  " + gpu;
   write_out(
       fmt::format("pagoda {} ({}, g++ {})\ncpu: {} threads by default; instruction sets:{}; "
-                  "chosen: {}\ncuda: not in this build\n",
+                  "chosen: {}\ncuda: {}\n",
                   PAGODA_VERSION,
                   PAGODA_BUILD,
                   __VERSION__,
                   default_num_threads(),
                   list,
-                  chosen));
+                  chosen,
+                  gpus.empty() ? "no GPU, or not in this build" : gpus.substr(3)));
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ void BatchBuilder::add_tables(const ScheduledTokens& row, StepInput& input) cons
   const bool is_short =
       planted(PlantedBug::chunk_off_by_one) && row.begin > 0 && row.num_tokens > 1;
   input.kv_lens[b] = row.end() - (is_short ? 1 : 0);
+  const auto last_of_prompt =
+      static_cast<int32_t>(row.sequence->request->request.prompt.size()) - 1;
+  input.sampling_rows[b] = std::max(0, row.end() - std::max(row.begin, last_of_prompt));
   for (size_t group = 0; group < input.groups.size(); group++) {
     const std::vector<int32_t>& table = row.sequence->kv.tables[group];
     PG_CHECK(std::ssize(table) <= limits_.max_blocks, "{} blocks", table.size());

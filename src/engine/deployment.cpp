@@ -60,7 +60,7 @@ Deployment::Deployment(ModelSource source, const EngineSettings& settings, const
     : backend_(make_backend(settings)) {
   const ModelConfig config = source.description.config;
   plan_ = make_memory_plan(
-      config, source.sizes(*backend_), settings, *backend_, available_memory_bytes());
+      config, source.sizes(*backend_), settings, *backend_, available_memory_bytes(*backend_));
   if (source.checkpoint != nullptr) load_text(source.checkpoint->metadata());
   model_ = std::make_unique<Model>(
       *backend_, config, weights_of(source, settings, *backend_, progress), plan_.limits);
@@ -95,7 +95,8 @@ Deployment::Deployment(ModelSource source, const EngineSettings& settings, const
 Deployment::~Deployment() = default;
 
 void Deployment::load_text(const Metadata& metadata) {
-  tokenizer_ = std::make_unique<Tokenizer>(metadata, backend_->allocator());
+  Allocator& host = backend_->uses_host_memory() ? backend_->allocator() : host_memory_;
+  tokenizer_ = std::make_unique<Tokenizer>(metadata, host);
   defaults_ = generation_defaults_in(metadata);
   if (metadata.has("tokenizer.chat_template"))
     template_source_ = metadata.string("tokenizer.chat_template");

@@ -63,6 +63,7 @@ class Deployment {
   void load_text(const Metadata& metadata);
 
   std::unique_ptr<Backend> backend_;
+  HostAllocator host_memory_;  // of the vocabulary, where the backend's memory is another
   MemoryPlan plan_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<std::string> template_source_;

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/step_arrays.h"
 #include "model/cost.h"
 
 namespace pagoda {
@@ -99,6 +100,9 @@ KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend)
   if (is_cpu && *dtype == KvDType::fp8)
     throw Error("usage.kv_cache_dtype",
                 "--kv-cache-dtype fp8 needs a GPU; on a CPU use int8, int4 or bf16");
+  if (backend.name().starts_with("cuda") && *dtype == KvDType::f32)
+    throw Error("usage.kv_cache_dtype",
+                "--kv-cache-dtype f32 needs a CPU; on a GPU use bf16, f16, fp8, int8 or int4");
   return *dtype;
 }
 
@@ -134,12 +138,23 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
   set(MemoryTag::weights, sizes.weights_bytes);
   set(MemoryTag::vocabulary, sizes.vocabulary_bytes);
   set(MemoryTag::kv, kv_bytes(plan.kv_layout, plan.num_blocks));
+  const StepArrays::Sizes arrays = {
+      .max_tokens = plan.limits.max_tokens,
+      .max_seqs = plan.max_num_seqs,
+      .max_blocks = static_cast<int32_t>(ceil_div(plan.max_model_len, plan.kv_layout.block_size)),
+      .num_groups = static_cast<int32_t>(plan.kv_layout.groups.size())};
   set(MemoryTag::workspace,
       activation_layout(config, plan.limits, backend.activation_dtype()).total +
-          backend.workspace_bytes(workspace_shape(config, plan.limits)));
+          backend.workspace_bytes(workspace_shape(config, plan.limits)) +
+          StepArrays::num_bytes(backend, arrays));
   set(MemoryTag::logits, logits_bytes(config, plan.limits));
   check_fits(plan, available_bytes);
   return plan;
+}
+
+int64_t available_memory_bytes(const Backend& backend) {
+  const int64_t bytes = backend.available_bytes();
+  return bytes > 0 ? bytes : available_memory_bytes();
 }
 
 int64_t available_memory_bytes() {

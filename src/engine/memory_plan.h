@@ -48,10 +48,12 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
                             int64_t available_bytes);
 
 // What "auto" means: bf16 where the CPU multiplies it, else f16. Throws
-// Error{"usage.kv_cache_dtype"} for fp8 on a CPU.
+// Error{"usage.kv_cache_dtype"} for fp8 on a CPU, f32 on a GPU.
 KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend);
 
-// Memory that this process may still take: MemAvailable, within its cgroup's limit.
+// Memory that this process may still take: MemAvailable, within its cgroup's limit; of a backend
+// with memory of its own, that.
 int64_t available_memory_bytes();
+int64_t available_memory_bytes(const Backend& backend);
 
 }  // namespace pagoda

@@ -26,6 +26,11 @@ ModelExecutor::ModelExecutor(Backend& backend,
                                                          .max_seqs = limits.max_seqs,
                                                          .max_logit_rows = limits.max_seqs}),
                                            MemoryTag::logits)),
+      arrays_(backend,
+              StepArrays::num_ints({.max_tokens = limits.max_tokens,
+                                    .max_seqs = limits.max_seqs,
+                                    .max_blocks = limits.max_blocks,
+                                    .num_groups = limits.num_groups})),
       token_ids_(limits.max_tokens),
       groups_(limits.num_groups) {
   for (size_t i = 0; i < kMaxOut; i++) done_.push_back({0, StepResult(limits)});
@@ -58,28 +63,35 @@ void ModelExecutor::fill_late_tokens(const StepInput& input) {
   }
 }
 
+// Sends the step's arrays to the backend.
 ForwardBatch ModelExecutor::batch_of(const StepInput& input) {
   const auto first = [](const std::vector<int32_t>& all, int64_t n) {
     return std::span<const int32_t>(all.data(), static_cast<size_t>(n));
   };
+  arrays_.begin();
   const auto cu_q_lens = first(input.cu_q_lens, input.num_seqs + 1);
   const auto kv_lens = first(input.kv_lens, input.num_seqs);
+  const auto cu_q_lens_there = arrays_.put(cu_q_lens), kv_lens_there = arrays_.put(kv_lens);
   for (size_t g = 0; g < groups_.size(); g++) {
     const StepGroup& group = input.groups[g];
-    groups_[g] = {.slot_mapping = first(group.slot_mapping, input.num_tokens),
-                  .attention = {.cu_q_lens = cu_q_lens,
-                                .kv_lens = kv_lens,
-                                .block_table = first(group.block_table,
-                                                     int64_t{input.num_seqs} * input.max_blocks),
+    groups_[g] = {.slot_mapping = arrays_.put(first(group.slot_mapping, input.num_tokens)),
+                  .attention = {.cu_q_lens = cu_q_lens_there,
+                                .kv_lens = kv_lens_there,
+                                .block_table = arrays_.put(first(
+                                    group.block_table, int64_t{input.num_seqs} * input.max_blocks)),
                                 .max_blocks = input.max_blocks,
                                 .host_cu_q_lens = cu_q_lens,
-                                .host_kv_lens = kv_lens}};
+                                .host_kv_lens = kv_lens,
+                                .host_sampling_rows = first(input.sampling_rows, input.num_seqs)}};
   }
-  return {.token_ids = first(token_ids_, input.num_tokens),
-          .positions = first(input.positions, input.num_tokens),
-          .groups = groups_,
-          .group_of_layer = storage_.layout().group_of_layer,
-          .algorithm = algorithm_};
+  const ForwardBatch batch = {.token_ids = arrays_.put(first(token_ids_, input.num_tokens)),
+                              .positions = arrays_.put(first(input.positions, input.num_tokens)),
+                              .groups = groups_,
+                              .group_of_layer = storage_.layout().group_of_layer,
+                              .algorithm = algorithm_};
+  logit_rows_ = arrays_.put(first(input.logit_rows, input.num_rows));
+  arrays_.send();
+  return batch;
 }
 
 void ModelExecutor::run(const StepInput& input, StepResult& result) {
@@ -90,7 +102,7 @@ void ModelExecutor::run(const StepInput& input, StepResult& result) {
   if (input.num_rows == 0) return;
   const auto num_rows = static_cast<size_t>(input.num_rows);
   const TensorView logits(logits_.data(), DType::f32, {input.num_rows, model_.config().vocab_size});
-  model_.logits({input.logit_rows.data(), num_rows}, logits);
+  model_.logits(logit_rows_, logits);
   const std::span<const SampleRow> rows(input.sample_rows.data(), num_rows);
   backend_.process_logits({.logits = logits, .rows = rows});
   backend_.sample({.logits = logits,

@@ -2,8 +2,8 @@
 // that draw a token, sampling.
 //
 // Owns the logits buffer (MemoryTag::logits); backend, model and storage must outlive it. A step is
-// run whole by submit(); its result is kept until wait(). The StepInput's host arrays are what the
-// operations read, so the backend's memory must be the host's.
+// run whole by submit(); its result is kept until wait(). The StepInput's arrays are read where
+// they are, or sent to the backend's memory first (StepArrays).
 #pragma once
 
 #include <optional>
@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "engine/executor.h"
+#include "engine/step_arrays.h"
 #include "kv/kv_storage.h"
 #include "model/model.h"
 
@@ -43,8 +44,10 @@ class ModelExecutor final : public Executor {
   KvStorage& storage_;
   StepLimits limits_;
   AttentionAlgorithm algorithm_;
-  Buffer logits_;                   // [R, V] f32
-  std::vector<int32_t> token_ids_;  // [T] with late tokens filled in
+  Buffer logits_;  // [R, V] f32
+  StepArrays arrays_;
+  std::span<const int32_t> logit_rows_;  // [R] of this step
+  std::vector<int32_t> token_ids_;       // [T] with late tokens filled in
   std::vector<GroupBatch> groups_;
   std::vector<Done> done_;  // of the last two steps
   Ticket next_ticket_ = 0;

@@ -1,8 +1,12 @@
 #include "engine/model_source.h"
 
+#include <charconv>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
+#if PAGODA_HAS_CUDA
+#include "backend/cuda/cuda_backend.h"
+#endif
 #include "base/error.h"
 #include "base/threads.h"
 #include "text/tokenizer.h"
@@ -32,11 +36,48 @@ ModelSource model_of_shape(ModelConfig config) {
   return source;
 }
 
+#if PAGODA_HAS_CUDA
+std::vector<std::string> cuda_devices() {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < cuda::num_devices(); i++) names.push_back(cuda::device_name(i));
+  return names;
+}
+
+namespace {
+std::unique_ptr<Backend> make_gpu_backend(const std::string& device) {
+  const size_t colon = device.find(':');
+  int32_t index = 0;
+  if (colon != std::string::npos) {
+    const char* end = device.data() + device.size();
+    const auto [at, error] = std::from_chars(device.data() + colon + 1, end, index);
+    if (error != std::errc() || at != end || index >= cuda::num_devices())
+      throw Error("device.unavailable",
+                  "--device {}: this machine has {} GPU(s)",
+                  device,
+                  cuda::num_devices());
+  }
+  if (cuda::num_devices() == 0)
+    throw Error(
+        "device.unavailable", "--device {}: no GPU or no driver here; use --device cpu", device);
+  return cuda::make_cuda_backend({.device = index});
+}
+}  // namespace
+#else
+std::vector<std::string> cuda_devices() {
+  return {};
+}
+
+namespace {
+std::unique_ptr<Backend> make_gpu_backend(const std::string& device) {
+  throw Error("device.unavailable",
+              "--device {}: this build has no CUDA backend; use --device cpu",
+              device);
+}
+}  // namespace
+#endif
+
 std::unique_ptr<Backend> make_backend(const EngineSettings& settings) {
-  if (settings.device.starts_with("cuda"))
-    throw Error("device.unavailable",
-                "--device {}: this version runs whole models on CPUs only; use --device cpu",
-                settings.device);
+  if (settings.device.starts_with("cuda")) return make_gpu_backend(settings.device);
   const int threads = settings.threads > 0 ? settings.threads : default_num_threads();
   return cpu::make_cpu_backend({.num_threads = threads, .isa = cpu::chosen_isa()});
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "engine/memory_plan.h"
@@ -28,7 +29,9 @@ constexpr DType kShapeDType = DType::bf16;  // of a shape's weights
 ModelSource open_model(const std::filesystem::path& path);
 ModelSource model_of_shape(ModelConfig config);
 
-// The device that the settings name. Throws Error{"device.unavailable"}.
+// The device that the settings name; "auto" is the CPU. Throws Error{"device.unavailable"}.
 std::unique_ptr<Backend> make_backend(const EngineSettings& settings);
+// Names of the GPUs that "cuda:N" can mean; none in a build without CUDA.
+std::vector<std::string> cuda_devices();
 
 }  // namespace pagoda

@@ -11,6 +11,7 @@ StepInput::StepInput(const StepLimits& limits)
       positions(limits.max_tokens),
       cu_q_lens(limits.max_seqs + 1),
       kv_lens(limits.max_seqs),
+      sampling_rows(limits.max_seqs),
       groups(limits.num_groups),
       logit_rows(limits.max_seqs),
       sample_rows(limits.max_seqs) {

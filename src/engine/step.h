@@ -42,6 +42,8 @@ struct StepInput {
   std::vector<int32_t> positions;     // [T]
   std::vector<int32_t> cu_q_lens;     // [B + 1]
   std::vector<int32_t> kv_lens;       // [B] this step's tokens counted
+  // [B] how many of its last rows are at or after the prompt's last token: AttentionBatch.
+  std::vector<int32_t> sampling_rows;
   std::vector<StepGroup> groups;
   // Token row whose logits are wanted; several rows may name one (n samples of a prompt).
   std::vector<int32_t> logit_rows;     // [R]

@@ -1,7 +1,8 @@
 // The same answer every way: on tiny random models, through the whole engine, the logits of every
 // position and the tokens of every request are the same bits alone, in a batch, in chunks of any
 // size, after a prefix hit, after preemption, with one thread or two, scheduled ahead, and
-// recomputed from nothing; for each KV dtype and each instruction set of this machine.
+// recomputed from nothing; for each KV dtype and each instruction set of this machine, and on its
+// GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 #include <tuple>
 
 #include "backend/cpu/cpu_backend.h"
+#if PAGODA_HAS_CUDA
+#include "backend/cuda/cuda_backend.h"
+#endif
 #include "backend/weight_dtypes.h"
 #include "base/error.h"
 #include "engine/engine.h"
@@ -32,18 +36,24 @@ class RecordingBackend final : public Backend {
   std::string name() const override { return backend_.name(); }
   Allocator& allocator() override { return backend_.allocator(); }
   DType activation_dtype() const override { return backend_.activation_dtype(); }
+  bool uses_host_memory() const override { return backend_.uses_host_memory(); }
+  void copy_to_device(std::byte* device, const std::byte* host, int64_t bytes) override {
+    backend_.copy_to_device(device, host, bytes);
+  }
   void process_logits(const ProcessLogitsArgs& args) override {
     for (size_t r = 0; r < args.rows.size(); r++) {
       const SampleRow& row = args.rows[r];
-      const float* values = args.logits.row<float>(int64_t(r));
-      logits[{row.seed, row.choice, row.position}].assign(values, values + args.logits.cols());
+      std::vector<float>& values = logits[{row.seed, row.choice, row.position}];
+      values.resize(args.logits.cols());
+      backend_.copy_to_host(reinterpret_cast<std::byte*>(values.data()),
+                            reinterpret_cast<std::byte*>(args.logits.row<float>(int64_t(r))),
+                            std::ssize(values) * int64_t{sizeof(float)});
     }
     backend_.process_logits(args);
   }
   void sample(const SampleArgs& args) override { backend_.sample(args); }
   void synchronize() override { backend_.synchronize(); }
 
-  void copy_to_device(std::byte*, const std::byte*, int64_t) override { unused(); }
   void copy_to_host(std::byte*, const std::byte*, int64_t) override { unused(); }
   int64_t packed_bytes(DType, int64_t, int64_t) const override { unused(); }
   void pack_rows(Weight&, int64_t, ConstTensorView) override { unused(); }
@@ -104,6 +114,7 @@ struct What {
   TinyModel model;
   KvDType kv = KvDType::bf16;
   cpu::IsaLevel isa = cpu::IsaLevel::v3;
+  bool is_on_gpu = false;
   int32_t num_requests = 8;
   int32_t prompt_tokens = 50;
   int32_t max_tokens = 36;
@@ -116,6 +127,13 @@ struct Answers {
   int64_t preemptions = 0;
   int64_t cached_tokens = 0;
 };
+
+std::unique_ptr<Backend> backend_of(const What& what, const Way& way) {
+#if PAGODA_HAS_CUDA
+  if (what.is_on_gpu) return cuda::make_cuda_backend({});
+#endif
+  return cpu::make_cpu_backend({.num_threads = way.threads, .isa = what.isa});
+}
 
 Request request_of(const What& what, int32_t i) {
   Request request;
@@ -134,7 +152,7 @@ class TinyEngine {
  public:
   TinyEngine(const What& what, const Way& way)
       : max_len_(what.prompt_tokens + what.max_tokens),
-        backend_(cpu::make_cpu_backend({.num_threads = way.threads, .isa = what.isa})),
+        backend_(backend_of(what, way)),
         recorder_(*backend_),
         config_(config_of(what.model)),
         layout_(make_kv_layout(config_.kv_specs(), what.kv, 0)) {
@@ -335,6 +353,33 @@ TEST(EqualityWithoutKvCache, recomputing_every_prefix_gives_the_same_bits) {
         answers_of(what, {}), answers_of(what, {.reuse = KvReuse::recomputed}), "recomputed");
   }
 }
+
+#if PAGODA_HAS_CUDA
+// Prompt and sampling rows have an arithmetic each there.
+TEST(EqualityOnAGpu, holds_for_models_and_weights) {
+  if (cuda::num_devices() == 0) GTEST_SKIP() << "no GPU here";
+  for (TinyModel model : {kLlama, kGemma})
+    for (const DType weights : {DType::bf16, DType::q8_0, DType::q4_k}) {
+      model.weights = weights;
+      model.hidden_size = 256;  // heads of 64
+      SCOPED_TRACE(fmt::format("{} {}", model.shape, name(weights)));
+      const What what = {.model = model, .is_on_gpu = true};
+      check_every_way(what);
+      expect_same(
+          answers_of(what, {}), answers_of(what, {.reuse = KvReuse::recomputed}), "recomputed");
+    }
+}
+
+TEST(EqualityOnAGpu, holds_across_the_chunks_of_keys) {
+  if (cuda::num_devices() == 0) GTEST_SKIP() << "no GPU here";
+  check_every_way({.model = {.shape = "smollm2-135m", .hidden_size = 256},
+                   .is_on_gpu = true,
+                   .num_requests = 3,
+                   .prompt_tokens = 530,
+                   .max_tokens = 4,
+                   .is_preempted = false});
+}
+#endif
 
 }  // namespace
 }  // namespace pagoda

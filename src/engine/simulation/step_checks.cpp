@@ -81,9 +81,12 @@ void StepChecks::check_row(const StepInput& input, int32_t b) {
     fail(fmt::format("{} keys after {} tokens at {}", input.kv_lens[b], end - begin, first));
   requests_[&input][b] = owner->request->request.id;
   first_positions_.try_emplace(owner->request->request.id, first);
+  const int64_t last_of_prompt = std::ssize(owner->request->request.prompt) - 1;
   for (int32_t t = begin; t < end; t++) {
     const int32_t position = input.positions[t];
     if (position != first + t - begin) fail("positions that do not follow");
+    if ((t >= end - input.sampling_rows[b]) != (position >= last_of_prompt))
+      fail(fmt::format("the row at {} is of the other kind", position));
     const bool is_known = position < std::ssize(owner->tokens);
     if (is_known != (input.token_source[t] < 0) ||
         (is_known && owner->tokens[position] != input.token_ids[t]))
