@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/shared_keys.h"
 #include "model/cost.h"
 
 namespace pagoda {
@@ -32,7 +33,8 @@ ModelExecutor::ModelExecutor(Backend& backend,
                                     .max_blocks = limits.max_blocks,
                                     .num_groups = limits.num_groups})),
       token_ids_(limits.max_tokens),
-      groups_(limits.num_groups) {
+      groups_(limits.num_groups),
+      shared_(limits.num_groups) {
   for (size_t i = 0; i < kMaxOut; i++) done_.push_back({0, StepResult(limits)});
 }
 
@@ -74,15 +76,19 @@ ForwardBatch ModelExecutor::batch_of(const StepInput& input) {
   const auto cu_q_lens_there = arrays_.put(cu_q_lens), kv_lens_there = arrays_.put(kv_lens);
   for (size_t g = 0; g < groups_.size(); g++) {
     const StepGroup& group = input.groups[g];
+    const auto table = first(group.block_table, int64_t{input.num_seqs} * input.max_blocks);
+    if (!backend_.uses_host_memory())
+      find_shared_keys({cu_q_lens, kv_lens, table, input.max_blocks, storage_.layout().block_size},
+                       shared_[g]);
     groups_[g] = {.slot_mapping = arrays_.put(first(group.slot_mapping, input.num_tokens)),
                   .attention = {.cu_q_lens = cu_q_lens_there,
                                 .kv_lens = kv_lens_there,
-                                .block_table = arrays_.put(first(
-                                    group.block_table, int64_t{input.num_seqs} * input.max_blocks)),
+                                .block_table = arrays_.put(table),
                                 .max_blocks = input.max_blocks,
                                 .host_cu_q_lens = cu_q_lens,
                                 .host_kv_lens = kv_lens,
-                                .host_sampling_rows = first(input.sampling_rows, input.num_seqs)}};
+                                .host_sampling_rows = first(input.sampling_rows, input.num_seqs),
+                                .host_shared = shared_[g]}};
   }
   const ForwardBatch batch = {.token_ids = arrays_.put(first(token_ids_, input.num_tokens)),
                               .positions = arrays_.put(first(input.positions, input.num_tokens)),

@@ -49,7 +49,8 @@ class ModelExecutor final : public Executor {
   std::span<const int32_t> logit_rows_;  // [R] of this step
   std::vector<int32_t> token_ids_;       // [T] with late tokens filled in
   std::vector<GroupBatch> groups_;
-  std::vector<Done> done_;  // of the last two steps
+  std::vector<std::vector<SharedKeys>> shared_;  // of each group; where a backend may use it
+  std::vector<Done> done_;                       // of the last two steps
   Ticket next_ticket_ = 0;
   std::optional<Ticket> last_good_;  // the step before, unless it failed
 };
