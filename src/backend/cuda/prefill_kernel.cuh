@@ -156,10 +156,14 @@ class PrefillConsumer {
   __device__ __forceinline__ static uint64_t descriptor(uint32_t low, int offset, int stride) {
     return (low + (offset >> 4)) | static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
   }
+  __device__ __forceinline__ static uint32_t unknown(uint32_t x) {
+    asm volatile("mov.b32 %0, %1;" : "=r"(x) : "r"(x));
+    return x;
+  }
   template <int kStage>
   __device__ __forceinline__ void multiply_q_k() {
-    const uint32_t q = descriptor_low(shared_.q_buffer(tile_) + me_ * 64 * G::kAtom, 0);
-    const uint32_t k = descriptor_low(shared_.k_tile(kStage), 0);
+    const uint32_t q = unknown(uniform(q_low_));
+    const uint32_t k = unknown(descriptor_low(shared_.k_tile(kStage), 0));
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kDims / 16; i++) {
@@ -205,6 +209,7 @@ class PrefillConsumer {
     if (tile_end == 0) return false;
     tile_begin_ = uniform(t.tile_begin);
     n_ = tile_end - 1;
+    q_low_ = descriptor_low(shared_.q_buffer(tile_) + me_ * 64 * G::kAtom, 0);
     const int limit = uniform(t.limit) + me_ * 64;
     mask_from_ = max(0, min(uniform(t.kv_len), limit)) / G::kKeys;
     if (p_.cap_scale != 0.f) mask_from_ = 0;  // a cap is for all
@@ -392,6 +397,7 @@ class PrefillConsumer {
   PrefillSoftmax<G> softmax_;
   float inverse_[2];  // of the sums of the row tile that goes out
 
+  uint32_t q_low_ = 0;
   int tile_ = 0;                        // row tiles so far
   uint32_t parity_ = 0;                 // of the stage of the last step
   int n_ = 0, tile_begin_ = 0;          // the key tile of S; the last one of its row tile
