@@ -18,11 +18,19 @@ void launch_raw(const void* kernel,
   config.blockDim = dim3(launch.block);
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = options.stream;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = options.overlap_previous ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (options.overlap_previous) {
+    cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (launch.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = launch.cluster;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  }
   void* args[] = {params};
   CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, args));
 }

@@ -31,6 +31,7 @@ struct Launch {
   int32_t grid = 1;
   int32_t block = 1;
   int32_t shared_bytes = 0;
+  int32_t cluster = 1;  // blocks
 };
 
 // `kernel` takes one struct by value.

@@ -128,6 +128,7 @@ PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& in
   p.block_inverse = static_cast<uint32_t>(ceil_div(int64_t{1} << 32, format.block_size));
   p.heads = args.num_heads;
   p.group = args.num_heads / args.kv.kv_heads;
+  p.ranks = p.group % 2 == 0 && launch.ranks != 1 ? 2 : 1;
   p.section_heads = launch.section_heads > 0
                         ? launch.section_heads
                         : prefill_section_heads(args.num_heads, args.kv.kv_heads);
@@ -154,7 +155,10 @@ void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options
   CUDA_CHECK(cudaFuncSetAttribute(
       instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.shared_bytes));
   launch_raw(instance.kernel,
-             {launch.num_multiprocessors, instance.num_threads, instance.shared_bytes},
+             {launch.num_multiprocessors / params.ranks * params.ranks,
+              instance.num_threads,
+              instance.shared_bytes,
+              params.ranks},
              options,
              &params);
 }

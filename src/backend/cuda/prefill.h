@@ -29,6 +29,7 @@ struct PrefillLaunch {
   int32_t* ticket = nullptr;  // device; 0 before the first launch, left 0
   int32_t num_multiprocessors = 132;
   int32_t section_heads = 0;  // for tuning; 0: prefill_section_heads()
+  int32_t ranks = 0;          // for tuning: blocks of a cluster; 0: 2 where heads pair up
 };
 
 // args.out rows of the planned sequences; q, out and the cache of one type, bf16 or f16. Throws

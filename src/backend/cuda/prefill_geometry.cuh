@@ -41,10 +41,37 @@ struct PrefillGeometry {
   static constexpr float kHeadroom = kBf16 ? 8.f : 2.f;
 };
 
+constexpr int kPrefillSlots = 4;
+
+#if PAGODA_SM90
+// The stages of K, or of V: step i of the block's stream of key tiles is in stage i % 2. `full` is
+// signalled by copies; `empty` by the readers of both blocks of a cluster (a block alone is its own
+// peer), since a copy goes to both.
+struct PrefillRing {
+  uint32_t data, barriers;
+  int offset;  // of K or V in a block of the cache
+
+  __device__ __forceinline__ uint32_t full(int step) const { return barriers + 8 * (step & 1); }
+  __device__ __forceinline__ uint32_t empty(int step) const {
+    return barriers + 16 + 8 * (step & 1);
+  }
+  template <int kTileBytes>
+  __device__ __forceinline__ uint32_t tile(int step) const {
+    return data + (step & 1) * kTileBytes;
+  }
+  __device__ __forceinline__ static uint32_t parity(int step) { return step >> 1 & 1; }
+};
+
 // Addresses in shared memory, and the barriers: `full` are signalled by copies, `empty` by readers.
+// Tile: a row tile, of which the block has one after the other.
 template <class G>
 struct PrefillShared {
-  uint32_t q, k, v, barriers;
+  uint32_t q, barriers, mails;
+  int rank;       // of the block in its cluster
+  uint32_t peer;  // from an address of this block to the same one of its peer
+  PrefillRing k, v;
+
+  static constexpr int kBarriers = 16;
 
   __device__ __forceinline__ uint32_t q_buffer(int tile) const {
     return G::kQBuffers == 2 ? q + (tile & 1) * G::kQBytes : q;
@@ -57,39 +84,46 @@ struct PrefillShared {
   __device__ __forceinline__ uint32_t q_empty(int tile) const {
     return barriers + 16 + 8 * q_slot(tile);
   }
-  __device__ __forceinline__ uint32_t k_full(int step) const {
-    return barriers + 32 + 8 * (step & 1);
+  __device__ __forceinline__ uint32_t described(int tile) const {
+    return barriers + 96 + 8 * (tile & (kPrefillSlots - 1));
   }
-  __device__ __forceinline__ uint32_t k_empty(int step) const {
-    return barriers + 48 + 8 * (step & 1);
+  // Where a peer finds what was drawn for it: {work, tile}. Eight, since rank 0 may be several tiles
+  // ahead where tiles are short.
+  __device__ __forceinline__ uint32_t mail(int tile) const { return mails + 8 * (tile & 7); }
+
+  // Of a stage of K or V, by one thread of a warpgroup.
+  __device__ __forceinline__ void release(uint32_t empty) const {
+    mbarrier_arrive(empty);
+    mbarrier_arrive_cluster(empty + peer);
   }
-  __device__ __forceinline__ uint32_t v_full(int step) const {
-    return barriers + 64 + 8 * (step & 1);
+
+  __device__ __forceinline__ PrefillShared(const PrefillParams& p,
+                                           uint32_t memory,
+                                           uint32_t barriers_at,
+                                           uint32_t mails_at)
+      : q(memory), barriers(barriers_at), mails(mails_at) {
+    rank = p.ranks == 2 ? cluster_rank() : 0;
+    peer = p.ranks == 2 ? peer_address(memory, rank ^ 1) - memory : 0;
+    k = {memory + G::kQBuffers * G::kQBytes, barriers + 32, 0};
+    v = {k.data + G::kStages * G::kTileBytes, barriers + 64, p.v_offset};
   }
-  __device__ __forceinline__ uint32_t v_empty(int step) const {
-    return barriers + 80 + 8 * (step & 1);
-  }
-  __device__ __forceinline__ uint32_t k_tile(int step) const {
-    return k + (step & 1) * G::kTileBytes;
-  }
-  __device__ __forceinline__ uint32_t v_tile(int step) const {
-    return v + (step & 1) * G::kTileBytes;
-  }
-  __device__ __forceinline__ static uint32_t parity(int step) { return step >> 1 & 1; }
 
   __device__ __forceinline__ void init_barriers() const {
     for (int i = 0; i < 2; i++) {
       mbarrier_init(barriers + 8 * i, 1);
-      // Q is read by products, and with two buffers by the epilogue's warps too; and the V warp.
-      mbarrier_init(barriers + 16 + 8 * i, (G::kQBuffers == 2 ? 4 : 1) * G::kWarpgroups + 1);
-      mbarrier_init(barriers + 32 + 8 * i, 1);
-      mbarrier_init(barriers + 48 + 8 * i, G::kWarpgroups);
-      mbarrier_init(barriers + 64 + 8 * i, 1);
-      mbarrier_init(barriers + 80 + 8 * i, G::kWarpgroups);
+      // Q is read by products, and with two buffers by the epilogue's warps too.
+      mbarrier_init(barriers + 16 + 8 * i, (G::kQBuffers == 2 ? 4 : 1) * G::kWarpgroups);
+      for (const PrefillRing& ring : {k, v}) {
+        mbarrier_init(ring.full(i), 1);
+        mbarrier_init(ring.empty(i), 2 * G::kWarpgroups);
+      }
     }
+    for (int i = 0; i < kPrefillSlots; i++) mbarrier_init(described(i), 1);
+    for (int i = 0; i < 8; i++) store_shared8(mail(i), 0, 0);
     mbarrier_init_fence();
   }
 };
+#endif
 
 // A tile as the block's warps read it, in shared memory: tile j in slot j & 3.
 struct alignas(16) PrefillSlot {
@@ -98,6 +132,5 @@ struct alignas(16) PrefillSlot {
   int32_t head_offset;         // bytes from a block of the cache to the tile's KV head
   int32_t table_offset;        // of the sequence's row of the block table
 };
-constexpr int kPrefillSlots = 4;
 
 }  // namespace pagoda::cuda

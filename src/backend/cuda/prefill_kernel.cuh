@@ -4,7 +4,7 @@
 // Inputs: q [T, H, D] bf16 or f16 by tensor map; KV blocks [N][KH][K | V] as in kv_layout.h; a plan
 //   of tiles (prefill_plan.h). Outputs: out [T, H, D] as q, log_sum_exp [T, H] f32.
 // A block is persistent, one to a multiprocessor, and takes (tile of query rows, head) by ticket:
-//   warp 0 loads Q and K, warp 1 V, each consumer warpgroup owns 64 rows of the tile.
+//   warp 0 loads Q, warp 1 K, warp 2 V, each consumer warpgroup owns 64 rows of the tile.
 // Bytes: q and out once, K and V once for each tile of rows and head (from L2 but once a section of
 //   heads); FLOPs: 4 D for each row, head and key that it sees.
 // Limits (checked by prefill.cpp): sm_90a; D one of 64, 80, 96, 128, 192, 256; block size a
@@ -41,7 +41,7 @@ class PrefillConsumer {
     if (!enter()) return;
     softmax_.start_rows();
     clear();
-    mbarrier_wait(shared_.k_full(0), 0);
+    mbarrier_wait(shared_.k.full(0), 0);
     begin_turn();
     multiply_q_k<0>();
     end_turn();
@@ -75,7 +75,7 @@ class PrefillConsumer {
       ++tile_;
       mbarrier_wait(shared_.q_full(tile_), shared_.q_parity(tile_));
       if (!enter()) return false;
-      mbarrier_wait(shared_.k_full(kStage), k_parity<kStage>());
+      mbarrier_wait(shared_.k.full(kStage), k_parity<kStage>());
     } else {
       --n_;
     }
@@ -100,7 +100,7 @@ class PrefillConsumer {
     parity_ = k_parity<kStage>();
     await_next_k<kStage>();  // here, so that ptxas leaves the wait below under the exponentials
     wgmma_wait<0>();
-    if (leads_) mbarrier_arrive(shared_.v_empty(1 - kStage));
+    if (leads_) shared_.release(shared_.v.empty(1 - kStage));
     if (boundary) {
       store(tile_ - 1);
       clear();
@@ -122,18 +122,18 @@ class PrefillConsumer {
   template <int kStage>
   __device__ __forceinline__ void release_k() const {
     if (!leads_) return;
-    mbarrier_arrive(shared_.k_empty(kStage));
+    shared_.release(shared_.k.empty(kStage));
     if (G::kQBuffers == 1 && n_ == tile_begin_) mbarrier_arrive(shared_.q_empty(tile_));
   }
   // After step i: of this row tile, if there is one.
   template <int kStage>
   __device__ __forceinline__ void await_next_k() const {
-    if (n_ != tile_begin_) mbarrier_wait(shared_.k_full(1 - kStage), k_parity<1 - kStage>());
+    if (n_ != tile_begin_) mbarrier_wait(shared_.k.full(1 - kStage), k_parity<1 - kStage>());
   }
   template <int kStage>
   __device__ __forceinline__ void await_values() const {
-    mbarrier_wait(shared_.v_full(kStage), parity_);
-    if (__builtin_expect(valid_ != kAllValid, 0)) zero_values(shared_.v_tile(kStage));
+    mbarrier_wait(shared_.v.full(kStage), parity_);
+    if (__builtin_expect(valid_ != kAllValid, 0)) zero_values(shared_.v.template tile<G::kTileBytes>(kStage));
   }
 
   // Read anew where they are needed: registers are short, and these places seldom run.
@@ -149,9 +149,10 @@ class PrefillConsumer {
   // ---- matrix products
 
   // A descriptor's low half holds the address and the leading distance, in units of 16 bytes, so
-  // that a step within a tile is an addition, which uniform registers can do.
+  // that a step within a tile is an addition, which uniform registers can do. An address holds the
+  // block's rank in its cluster too, above 18 bits.
   __device__ __forceinline__ static uint32_t descriptor_low(uint32_t addr, int leading) {
-    return addr >> 4 | static_cast<uint32_t>(leading >> 4) << 16;
+    return (addr & 0x3FFFF) >> 4 | static_cast<uint32_t>(leading >> 4) << 16;
   }
   __device__ __forceinline__ static uint64_t descriptor(uint32_t low, int offset, int stride) {
     return (low + (offset >> 4)) | static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
@@ -163,7 +164,7 @@ class PrefillConsumer {
   template <int kStage>
   __device__ __forceinline__ void multiply_q_k() {
     const uint32_t q = unknown(uniform(q_low_));
-    const uint32_t k = unknown(descriptor_low(shared_.k_tile(kStage), 0));
+    const uint32_t k = unknown(descriptor_low(shared_.k.template tile<G::kTileBytes>(kStage), 0));
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kDims / 16; i++) {
@@ -178,7 +179,7 @@ class PrefillConsumer {
   }
   template <int kStage>
   __device__ __forceinline__ void multiply_p_v(Weights& weights) {
-    const uint32_t v = descriptor_low(shared_.v_tile(kStage), G::kAtomBytes);
+    const uint32_t v = descriptor_low(shared_.v.template tile<G::kTileBytes>(kStage), G::kAtomBytes);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kKeys / 16; i++)
@@ -409,28 +410,28 @@ template <class G>
 __global__ void __launch_bounds__(G::kThreads, 1)
     prefill_kernel(const __grid_constant__ PrefillParams p) {
   extern __shared__ __align__(1024) uint8_t memory[];
-  __shared__ __align__(8) uint64_t barriers[12];
+  __shared__ __align__(8) uint64_t barriers[PrefillShared<G>::kBarriers];
+  __shared__ __align__(8) uint64_t mails[8];
   __shared__ PrefillSlot slots[kPrefillSlots];
-  const uint32_t base = smem_addr(memory);
-  PrefillShared<G> shared;
-  shared.q = base;
-  shared.k = base + G::kQBuffers * G::kQBytes;
-  shared.v = shared.k + G::kStages * G::kTileBytes;
-  shared.barriers = smem_addr(barriers);
+  const PrefillShared<G> shared(p, smem_addr(memory), smem_addr(barriers), smem_addr(mails));
   if (threadIdx.x == 0) shared.init_barriers();
-  __syncthreads();
+  if (p.ranks == 2)
+    cluster_barrier();
+  else
+    __syncthreads();
   const int warpgroup = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0);
   if (warpgroup == 0) {
     release_registers<G::kWarpgroups == 3 ? 32 : 24>();
     PrefillProducer<G> producer(p, shared, slots);
-    if (threadIdx.x < 32)
-      producer.load_queries_and_keys();
-    else if (threadIdx.x < 64)
-      producer.load_values();
+    const int warp = threadIdx.x / 32;
+    if (warp == 0) producer.run_queue();
+    if (warp == 1) producer.run_ring(shared.k);
+    if (warp == 2) producer.run_ring(shared.v);
   } else {
     take_registers<G::kWarpgroups == 3 ? 160 : 240>();
     PrefillConsumer<G>(p, shared, slots, warpgroup - 1).run();
   }
+  if (p.ranks == 2) cluster_barrier();  // a peer's last words need this block's memory
 }
 
 }  // namespace pagoda::cuda

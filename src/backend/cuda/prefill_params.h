@@ -53,6 +53,7 @@ struct PrefillParams {
   int32_t piece;           // keys of a copy, gcd(S, 16)
   uint32_t block_inverse;  // ceil(2^32 / block_size)
   int32_t heads, group;
+  int32_t ranks;          // blocks of a cluster, 1 or 2: see prefill_producer.cuh
   int32_t section_heads;  // heads that are worked on at a time, for the L2 cache
   int32_t window;         // or kEverything
   float score_scale;      // of capped scores, if there is a cap, to log2

@@ -1,9 +1,11 @@
-// The two producer warps of the prefill kernels. The K warp draws tiles by ticket, one ahead,
-// writes their descriptions to shared memory, and loads Q (a tensor-map box) and K; the V warp
-// follows the descriptions and loads V. K and V come by bulk copies, one for each run of keys in
-// one block of the cache: lane i of a warp copies run i. The block table is read one key tile
-// ahead. Keys outside [first key that the tile sees, kv_len) are not read, but for the rest of
-// their 8 rows.
+// The producer warps of the prefill kernels: one draws row tiles by ticket, one ahead, describes
+// them in shared memory and loads their Q (a tensor-map box); one loads K, one V, by bulk copies,
+// one for each run of keys in one block of the cache: lane i of a warp copies run i. The block
+// table is read one key tile ahead. Keys outside [first key that the tile sees, kv_len) are not
+// read, but for the rest of their 8 rows.
+//
+// Two blocks of a cluster work on two heads of one KV head, on the same row tile: each loads half of
+// every key tile for both, so L2 is read half as often. Rank 0 draws for both.
 #pragma once
 
 #include "backend/cuda/prefill_geometry.cuh"
@@ -20,50 +22,39 @@ class PrefillProducer {
                                              PrefillSlot* slots)
       : p_(params), shared_(shared), slots_(slots), lane_(threadIdx.x % 32) {}
 
-  __device__ __forceinline__ void load_queries_and_keys() {
-    int step = 0;
-    describe(blockIdx.x, slot(0));
-    int block = locate_last(slot(0));
+  // Warp 0: draws row tiles, describes them, loads their queries.
+  __device__ __forceinline__ void run_queue() {
+    describe(cluster_index(), slot(0));
     pdl_wait();
     for (int j = 0;; j++) {
-      PrefillSlot& now = slot(j);
-      const int tile_begin = now.tile.tile_begin;
-      int n = now.tile.tile_end - 1;
-      if (G::kQBuffers == 2 || n < 0) load_queries(j);
-      if (n < 0) return;
-      bool first = true;
-      for (; n >= tile_begin; n--) {
-        const int next_block = n > tile_begin ? locate(now, n - 1) : 0;
-        const Copy copy = prepare(now, n, block, 0);
-        mbarrier_wait(shared_.k_empty(step), shared_.parity(step) ^ 1);
-        start(copy, shared_.k_tile(step), shared_.k_full(step));
-        step++;
-        block = next_block;
-        if (first) {  // under the tile's first loads
-          if (G::kQBuffers == 1) load_queries(j);
-          describe(draw(), slot(j + 1));
-          first = false;
-        }
+      if (lane_ == 0) mbarrier_arrive(shared_.described(j));
+      const bool is_last = slot(j).tile.tile_end == 0;
+      mbarrier_wait(shared_.q_empty(j), shared_.q_parity(j) ^ 1);
+      if (is_last) {
+        if (lane_ == 0) mbarrier_arrive(shared_.q_full(j));
+        return;
       }
-      block = locate_last(slot(j + 1));
+      if (lane_ == 0) load_queries(j);
+      describe(shared_.rank == 0 ? draw(j + 1) : receive(j + 1), slot(j + 1));
     }
   }
 
-  __device__ __forceinline__ void load_values() {
+  // Warps 1 and 2: load every row tile's K, or V, from the last key tile to the first.
+  __device__ __forceinline__ void run_ring(const PrefillRing& ring) {
+    pdl_wait();
     int step = 0;
     for (int j = 0;; j++) {
-      mbarrier_wait(shared_.q_full(j), shared_.q_parity(j));
+      mbarrier_wait(shared_.described(j), j / kPrefillSlots & 1);
       const PrefillSlot& now = slot(j);
       const int tile_begin = now.tile.tile_begin;
       int n = now.tile.tile_end - 1;
       if (n < 0) return;
       int block = locate(now, n);
-      if (lane_ == 0) mbarrier_arrive(shared_.q_empty(j));
       for (; n >= tile_begin; n--) {
         const int next_block = n > tile_begin ? locate(now, n - 1) : 0;
-        const Copy copy = prepare(now, n, block, p_.v_offset);
-        mbarrier_wait(shared_.v_empty(step), shared_.parity(step) ^ 1);
-        start(copy, shared_.v_tile(step), shared_.v_full(step));
+        const Copy copy = prepare(now, n, block, ring.offset);
+        mbarrier_wait(ring.empty(step), PrefillRing::parity(step) ^ 1);
+        start(copy, ring.tile<G::kTileBytes>(step), ring.full(step));
         step++;
         block = next_block;
       }
@@ -76,28 +67,42 @@ class PrefillProducer {
   }
   __device__ __forceinline__ int num_tiles() const { return __ldg(&p_.header->num_tiles); }
 
-  // The next piece of work; the last of all draws (each block's first piece is its own, and each
-  // block with work is refused once) leaves the ticket as it was.
-  __device__ __forceinline__ int draw() const {
-    const int total = num_tiles() * p_.heads;
+  __device__ __forceinline__ int cluster_index() const { return blockIdx.x / p_.ranks; }
+  __device__ __forceinline__ int num_units() const { return num_tiles() * (p_.heads / p_.ranks); }
+
+  // The next piece of work, for tile j of the block and its peer; the last of all draws (each
+  // cluster's first piece is its own, and each with work is refused once) leaves the ticket as it
+  // was.
+  __device__ __forceinline__ int draw(int j) const {
+    const int total = num_units();
     int x = 0;
     if (lane_ == 0) {
       x = atomicAdd(p_.ticket, 1);
       if (x == total - 1) *p_.ticket = 0;
     }
-    const int work = static_cast<int>(gridDim.x) + __shfl_sync(~0u, x, 0);
+    const int work = static_cast<int>(gridDim.x) / p_.ranks + __shfl_sync(~0u, x, 0);
+    if (p_.ranks == 2 && lane_ == 0) store_peer8(shared_.mail(j) + shared_.peer, work, j);
     if (work >= total) pdl_launch_next();
+    return work;
+  }
+  __device__ __forceinline__ int receive(int j) const {
+    int work, number;
+    do load_volatile8(shared_.mail(j), work, number);
+    while (number != j);
+    if (work >= num_units()) pdl_launch_next();
     return work;
   }
 
   // Describes the tile in `to`: the plan's record and the head, or zeros if there is none.
   __device__ __forceinline__ void describe(int work, PrefillSlot& to) const {
     int word = 0;
-    if (work < num_tiles() * p_.heads) {
-      const int per_section = num_tiles() * p_.section_heads, section = work / per_section;
-      const int rest = work - section * per_section, tile = rest / p_.section_heads;
+    if (work < num_units()) {
+      const int at_once = p_.section_heads / p_.ranks;
+      const int per_section = num_tiles() * at_once, section = work / per_section;
+      const int rest = work - section * per_section, tile = rest / at_once;
       if (lane_ < 7) word = __ldg(reinterpret_cast<const int*>(p_.tiles + tile) + lane_);
-      if (lane_ == 7) word = section * p_.section_heads + rest - tile * p_.section_heads;
+      if (lane_ == 7)
+        word = (section * at_once + rest - tile * at_once) * p_.ranks + shared_.rank;
     }
     __syncwarp();
     if (lane_ < 8) reinterpret_cast<int*>(&to)[lane_] = word;
@@ -129,9 +134,6 @@ class PrefillProducer {
     const Piece x = piece_of(t, n);
     return x.is_read ? __ldg(p_.block_table + (t.table_offset + x.block_index)) : 0;
   }
-  __device__ __forceinline__ int locate_last(const PrefillSlot& t) const {
-    return t.tile.tile_end > 0 ? locate(t, t.tile.tile_end - 1) : 0;
-  }
   struct Copy {
     const uint8_t* from;
     bool is_read;
@@ -150,17 +152,15 @@ class PrefillProducer {
     if (lane_ == 0) mbarrier_expect(bar, copy.tile_bytes);
     __syncwarp();
     const int num_bytes = p_.piece * G::kRowBytes;
-    if (copy.is_read) bulk_copy(to + lane_ * num_bytes, copy.from, num_bytes, bar);
+    if (!copy.is_read) return;
+    if (p_.ranks == 1)
+      bulk_copy(to + lane_ * num_bytes, copy.from, num_bytes, bar);
+    else if (lane_ % 2 == shared_.rank)
+      bulk_copy_both(to + lane_ * num_bytes, copy.from, num_bytes, bar);
   }
 
   __device__ __forceinline__ void load_queries(int j) const {
-    mbarrier_wait(shared_.q_empty(j), shared_.q_parity(j) ^ 1);
-    if (lane_ != 0) return;
     const PrefillTile& t = slot(j).tile;
-    if (t.tile_end == 0) {
-      mbarrier_arrive(shared_.q_full(j));
-      return;
-    }
     mbarrier_expect(shared_.q_full(j), G::kQBytes);
     for (int c = 0; c < G::kChunks; c++)
       box_copy(shared_.q_buffer(j) + c * G::kQChunkBytes,

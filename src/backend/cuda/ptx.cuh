@@ -75,6 +75,20 @@ __device__ __forceinline__ void bulk_copy(uint32_t dst, const void* src, int byt
       "r"(bar)
       : "memory");
 }
+// To the same place of both blocks of a cluster, each of whose barriers `bar` counts the bytes.
+__device__ __forceinline__ void bulk_copy_both(uint32_t dst,
+                                               const void* src,
+                                               int bytes,
+                                               uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(dst),
+      "l"(src),
+      "r"(bytes),
+      "r"(bar),
+      "h"(static_cast<uint16_t>(3))
+      : "memory");
+}
 // The box of a [row, head, column] tensor map that starts there.
 __device__ __forceinline__ void box_copy(
     uint32_t dst, const void* map, int column, int row, int head, uint32_t bar) {
@@ -104,6 +118,39 @@ __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
+
+#if PAGODA_SM90
+// ---- clusters of blocks: an address in a peer's shared memory is one's own plus a distance
+
+__device__ __forceinline__ int cluster_rank() {
+  int rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ uint32_t peer_address(uint32_t own, int rank) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
+  return address;
+}
+__device__ __forceinline__ void cluster_barrier() {  // all threads of all its blocks
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar)
+               : "memory");
+}
+// Two words as one; the reader polls.
+__device__ __forceinline__ void store_peer8(uint32_t at, int x, int y) {
+  asm volatile("st.volatile.shared::cluster.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(x), "r"(y)
+               : "memory");
+}
+__device__ __forceinline__ void load_volatile8(uint32_t at, int& x, int& y) {
+  asm volatile("ld.volatile.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void store_shared8(uint32_t at, int x, int y) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(x), "r"(y) : "memory");
+}
+#endif
 
 // ---- programmatic dependent launch: below Hopper the stream's order does it
 
