@@ -72,6 +72,11 @@ class PrefillConsumer {
   __device__ __forceinline__ bool advance(Weights& now, Weights& next) {
     const bool boundary = n_ == tile_begin_;
     if (boundary) {
+      if (due_ == Due::store) {  // a row tile of one step: its Q waits for the room of the last
+        wgmma_wait<0>();
+        settle();
+        due_ = Due::nothing;
+      }
       ++tile_;
       mbarrier_wait(shared_.q_full(tile_), shared_.q_parity(tile_));
       if (!enter()) return false;
@@ -83,13 +88,16 @@ class PrefillConsumer {
     return true;
   }
 
-  // S takes key tile n while O takes the weights times V of the tile before; new weights are made
-  // under both. At a boundary the tile before was a row tile's last: O goes out and starts anew, so
-  // the pipeline never drains.
+  // S takes key tile i. Behind that product O is brought up to date (the values of tile i - 2 are in
+  // it by then) and takes the weights times V of tile i - 1; under both, new weights are made. The
+  // matrix units always have a product waiting.
   template <int kStage>
   __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
     begin_turn();
     multiply_q_k<kStage>();
+    wgmma_wait<1>();
+    if (leads_ && due_ != Due::start) shared_.release(shared_.v.empty(kStage));
+    settle();
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(now);
     end_turn();
@@ -97,14 +105,19 @@ class PrefillConsumer {
     release_k<kStage>();
     treat_scores(boundary);
     const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
+    due_ = boundary ? Due::store : rescale ? Due::rescale : Due::nothing;
+    if (boundary) out_tile_ = tile_ - 1;
     parity_ = k_parity<kStage>();
-    await_next_k<kStage>();  // here, so that ptxas leaves the wait below under the exponentials
-    wgmma_wait<0>();
-    if (leads_) shared_.release(shared_.v.empty(1 - kStage));
-    if (boundary) {
-      store(tile_ - 1);
+    await_next_k<kStage>();
+  }
+
+  // What the last key tile left to do with O before it takes that tile's values: at a boundary the
+  // tile before was a row tile's last, and O goes out and starts anew.
+  __device__ __forceinline__ void settle() {
+    if (due_ == Due::store) {
+      store(out_tile_);
       clear();
-    } else if (rescale) {
+    } else if (due_ == Due::rescale) {
 #pragma unroll
       for (int i = 0; i < G::kDims / 2; i++) o_[i] *= softmax_.correction[i >> 1 & 1];
     }
@@ -112,6 +125,8 @@ class PrefillConsumer {
 
   template <int kStage>
   __device__ __forceinline__ void finish(Weights& weights) {
+    wgmma_wait<0>();
+    settle();
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(weights);
     wgmma_wait<0>();
@@ -398,7 +413,10 @@ class PrefillConsumer {
   PrefillSoftmax<G> softmax_;
   float inverse_[2];  // of the sums of the row tile that goes out
 
-  uint32_t q_low_ = 0;
+  enum class Due : uint8_t { start, nothing, rescale, store };
+  Due due_ = Due::start;
+  int out_tile_ = 0;                    // the row tile that is due to be stored
+  uint32_t q_low_ = 0;                  // descriptor of this warpgroup's rows of Q
   int tile_ = 0;                        // row tiles so far
   uint32_t parity_ = 0;                 // of the stage of the last step
   int n_ = 0, tile_begin_ = 0;          // the key tile of S; the last one of its row tile
