@@ -87,8 +87,8 @@ struct PrefillShared {
   __device__ __forceinline__ uint32_t described(int tile) const {
     return barriers + 96 + 8 * (tile & (kPrefillSlots - 1));
   }
-  // Where a peer finds what was drawn for it: {work, tile}. Eight, since rank 0 may be several tiles
-  // ahead where tiles are short.
+  // Where a peer finds what was drawn for it: {work, tile}. Eight, since rank 0 may be several
+  // tiles ahead where tiles are short.
   __device__ __forceinline__ uint32_t mail(int tile) const { return mails + 8 * (tile & 7); }
 
   // Of a stage of K or V, by one thread of a warpgroup.
@@ -97,10 +97,8 @@ struct PrefillShared {
     mbarrier_arrive_cluster(empty + peer);
   }
 
-  __device__ __forceinline__ PrefillShared(const PrefillParams& p,
-                                           uint32_t memory,
-                                           uint32_t barriers_at,
-                                           uint32_t mails_at)
+  __device__ __forceinline__
+  PrefillShared(const PrefillParams& p, uint32_t memory, uint32_t barriers_at, uint32_t mails_at)
       : q(memory), barriers(barriers_at), mails(mails_at) {
     rank = p.ranks == 2 ? cluster_rank() : 0;
     peer = p.ranks == 2 ? peer_address(memory, rank ^ 1) - memory : 0;

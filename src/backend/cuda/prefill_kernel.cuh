@@ -88,9 +88,9 @@ class PrefillConsumer {
     return true;
   }
 
-  // S takes key tile i. Behind that product O is brought up to date (the values of tile i - 2 are in
-  // it by then) and takes the weights times V of tile i - 1; under both, new weights are made. The
-  // matrix units always have a product waiting.
+  // S takes key tile i. Behind that product O is brought up to date (the values of tile i - 2 are
+  // in it by then) and takes the weights times V of tile i - 1; under both, new weights are made.
+  // The matrix units always have a product waiting.
   template <int kStage>
   __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
     begin_turn();
@@ -148,7 +148,8 @@ class PrefillConsumer {
   template <int kStage>
   __device__ __forceinline__ void await_values() const {
     mbarrier_wait(shared_.v.full(kStage), parity_);
-    if (__builtin_expect(valid_ != kAllValid, 0)) zero_values(shared_.v.template tile<G::kTileBytes>(kStage));
+    if (__builtin_expect(valid_ != kAllValid, 0))
+      zero_values(shared_.v.template tile<G::kTileBytes>(kStage));
   }
 
   // Read anew where they are needed: registers are short, and these places seldom run.
@@ -194,7 +195,8 @@ class PrefillConsumer {
   }
   template <int kStage>
   __device__ __forceinline__ void multiply_p_v(Weights& weights) {
-    const uint32_t v = descriptor_low(shared_.v.template tile<G::kTileBytes>(kStage), G::kAtomBytes);
+    const uint32_t v =
+        descriptor_low(shared_.v.template tile<G::kTileBytes>(kStage), G::kAtomBytes);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < G::kKeys / 16; i++)

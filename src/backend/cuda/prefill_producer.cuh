@@ -4,8 +4,8 @@
 // table is read one key tile ahead. Keys outside [first key that the tile sees, kv_len) are not
 // read, but for the rest of their 8 rows.
 //
-// Two blocks of a cluster work on two heads of one KV head, on the same row tile: each loads half of
-// every key tile for both, so L2 is read half as often. Rank 0 draws for both.
+// Two blocks of a cluster work on two heads of one KV head, on the same row tile: each loads half
+// of every key tile for both, so L2 is read half as often. Rank 0 draws for both.
 #pragma once
 
 #include "backend/cuda/prefill_geometry.cuh"
@@ -42,16 +42,16 @@ class PrefillProducer {
   // Warps 1 and 2: load every row tile's K, or V, from the last key tile to the first.
   __device__ __forceinline__ void run_ring(const PrefillRing& ring) {
     pdl_wait();
-    int step = 0;
+    int step = 0, block = kUnknown;
     for (int j = 0;; j++) {
-      mbarrier_wait(shared_.described(j), j / kPrefillSlots & 1);
+      mbarrier_wait(shared_.described(j), described_parity(j));
       const PrefillSlot& now = slot(j);
       const int tile_begin = now.tile.tile_begin;
       int n = now.tile.tile_end - 1;
       if (n < 0) return;
-      int block = locate(now, n);
+      if (block == kUnknown) block = locate(now, n);
       for (; n >= tile_begin; n--) {
-        const int next_block = n > tile_begin ? locate(now, n - 1) : 0;
+        const int next_block = n > tile_begin ? locate(now, n - 1) : locate_last(j + 1);
         const Copy copy = prepare(now, n, block, ring.offset);
         mbarrier_wait(ring.empty(step), PrefillRing::parity(step) ^ 1);
         start(copy, ring.tile<G::kTileBytes>(step), ring.full(step));
@@ -101,8 +101,7 @@ class PrefillProducer {
       const int per_section = num_tiles() * at_once, section = work / per_section;
       const int rest = work - section * per_section, tile = rest / at_once;
       if (lane_ < 7) word = __ldg(reinterpret_cast<const int*>(p_.tiles + tile) + lane_);
-      if (lane_ == 7)
-        word = (section * at_once + rest - tile * at_once) * p_.ranks + shared_.rank;
+      if (lane_ == 7) word = (section * at_once + rest - tile * at_once) * p_.ranks + shared_.rank;
     }
     __syncwarp();
     if (lane_ < 8) reinterpret_cast<int*>(&to)[lane_] = word;
@@ -133,6 +132,15 @@ class PrefillProducer {
   __device__ __forceinline__ int locate(const PrefillSlot& t, int n) const {
     const Piece x = piece_of(t, n);
     return x.is_read ? __ldg(p_.block_table + (t.table_offset + x.block_index)) : 0;
+  }
+  // Of a row tile that may not have been drawn yet.
+  __device__ __forceinline__ int locate_last(int j) const {
+    if (!__all_sync(~0u, mbarrier_test(shared_.described(j), described_parity(j)))) return kUnknown;
+    const int tile_end = slot(j).tile.tile_end;
+    return tile_end > 0 ? locate(slot(j), tile_end - 1) : kUnknown;
+  }
+  __device__ __forceinline__ static uint32_t described_parity(int j) {
+    return j / kPrefillSlots & 1;
   }
   struct Copy {
     const uint8_t* from;
@@ -170,6 +178,8 @@ class PrefillProducer {
                t.head,
                shared_.q_full(j));
   }
+
+  static constexpr int kUnknown = -1;
 
   const PrefillParams& p_;
   const PrefillShared<G>& shared_;

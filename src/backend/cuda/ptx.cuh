@@ -57,6 +57,19 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t bar, uint32_t parity) {
 #endif
 }
 
+#if PAGODA_SM90
+__device__ __forceinline__ bool mbarrier_test(uint32_t bar, uint32_t parity) {
+  int ended;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, p;\n}"
+      : "=r"(ended)
+      : "r"(bar), "r"(parity)
+      : "memory");
+  return ended != 0;
+}
+#endif
+
 // ---- copies, global to shared
 
 #if PAGODA_SM90
@@ -136,8 +149,7 @@ __device__ __forceinline__ void cluster_barrier() {  // all threads of all its b
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t bar) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar)
-               : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 // Two words as one; the reader polls.
 __device__ __forceinline__ void store_peer8(uint32_t at, int x, int y) {

@@ -202,6 +202,7 @@ void PrefillCase::launch(const Part& part, const std::byte* plan, cudaStream_t s
   launch.mask = s_.mask;
   launch.ticket = ticket_.as<int32_t>();
   launch.section_heads = s_.section_heads;
+  launch.ranks = s_.ranks;
   prefill_attention(launch, {.stream = stream});
 }
 

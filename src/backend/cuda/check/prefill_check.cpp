@@ -113,6 +113,9 @@ class PrefillChecker {
         s.kv_lens = {260, 40}, s.q_lens = {};
         check(s, fmt::format("{} G{}", who, G));
       }
+      s.num_heads = 16;  // many row tiles of one key tile for each multiprocessor
+      s.kv_lens = Lens(100, 60), s.q_lens = Lens(100, 60);
+      check(s, fmt::format("{} short prompts", who));
       report(who);
     }
   }
@@ -182,6 +185,9 @@ class PrefillChecker {
     PrefillCaseShape wide = s;
     wide.section_heads = s.num_heads;
     expect(same(whole, PrefillCase(wide).output()), who + " bits: sections");
+    PrefillCaseShape alone = s;
+    alone.ranks = 1;
+    expect(same(whole, PrefillCase(alone).output()), who + " bits: without pairs");
     replayed(batch, whole, who);
   }
 

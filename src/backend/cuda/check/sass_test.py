@@ -1,9 +1,9 @@
 """The machine code of the CUDA kernels is what was meant: `sass_test.py CUOBJDUMP OBJECT...` disassembles the sm_90a
 code of the given objects. No kernel keeps anything in local memory; decode kernels load by bulk copies, the wide ones
 multiply by wgmma of 16 columns, the others by mma.sync of 16-bit operands; none divides integers in its producer's inner
-loop (which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head,
-load by bulk copies and boxes, and have their exponentials under P V, before the wait for it; above head size 128 they
-may keep a register or two in local memory (docs/kernels.md)."""
+loop (which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head, in
+products that nothing serialises, load by bulk copies and boxes, have their exponentials under P V, before the wait for
+it, and write no weights over those that a product still reads."""
 import collections
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 
 
 def kernels(cuobjdump: str, path: str) -> dict[str, list[str]]:
-    """Mangled name of each sm_90a kernel of an object: its instructions."""
+    """Mangled name of each sm_90a kernel of an object: its instructions, without predicates."""
     env = dict(os.environ, PATH=os.path.dirname(cuobjdump) + os.pathsep + os.environ["PATH"])
     text = subprocess.run([cuobjdump, "-sass", "-arch", "sm_90a", path], capture_output=True, text=True, env=env).stdout
     found, name = {}, None
@@ -20,19 +20,19 @@ def kernels(cuobjdump: str, path: str) -> dict[str, list[str]]:
         if match := re.match(r"\s*Function : (\S+)", line):
             name = match.group(1)
             found[name] = []
-        elif name and (match := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+|@!?UPT\s+)?([A-Z][\w.]*)", line)):
-            found[name].append(match.group(1))
+        elif name and (match := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+|@!?UPT\s+)?([A-Z][^;]*);", line)):
+            found[name].append(match.group(1).strip())
     return found
 
 
-def wrong_with(name: str, code: list[str]) -> list[str]:
+def wrong_with(name: str, text: list[str]) -> list[str]:
+    code = [instruction.split()[0] for instruction in text]
     count = collections.Counter(op.split(".")[0] for op in code)
     full = collections.Counter(code)
     prefill = re.search(r"prefill_kernelINS0_15PrefillGeometryILb\dELi(\d+)ELi(\d+)E", name)
-    spills = 3 if prefill and int(prefill[1]) > 128 else 0
-    wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op] > spills]
+    wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op]]
     if prefill:
-        wrong += wrong_with_prefill(code, count, dims=int(prefill[1]), keys=int(prefill[2]))
+        wrong += wrong_with_prefill(text, code, dims=int(prefill[1]), keys=int(prefill[2]))
     decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)ELi(\d)ELi(\d)E", name)
     if decode:
         form, dims, _, teams = (int(x) for x in decode.groups())
@@ -54,20 +54,32 @@ def wrong_with(name: str, code: list[str]) -> list[str]:
     return wrong
 
 
-def wrong_with_prefill(code: list[str], count: collections.Counter, dims: int, keys: int) -> list[str]:
-    wrong = [f"no {op}" for op in ("UBLKCP", "UTMALDG") if not count[op]]
+def wrong_with_prefill(text: list[str], code: list[str], dims: int, keys: int) -> list[str]:
+    wrong = [f"no {op}" for op in ("UBLKCP", "UTMALDG") if not any(c.startswith(op) for c in code)]
     shapes = {match[1] for op in code if (match := re.match(r"HGMMA\.(\w+)", op))}
     if shapes != {f"64x{keys}x16", f"64x{dims}x16"}:
         wrong.append(f"wgmma of other shapes: {shapes}")
-    # Waits: of the first tile; then of each of the loop's two steps, for S and for O; then of the two ends.
+    # Products: Q K of the first key tile; Q K and P V of each of the loop's two steps; P V of the two ends.
+    products, steps = [], (dims // 16, keys // 16)
+    multiplies = [i for i, op in enumerate(code) if op.startswith("HGMMA")]
+    for i in multiplies:
+        if not products or "gsb0" in text[products[-1][-1]]:
+            products.append([])
+        products[-1].append(i)
+    if [len(p) for p in products] != [steps[0], *(steps * 2), steps[1], steps[1]]:
+        return wrong + [f"products are serialised, or others: {[len(p) for p in products]}"]
+    for product in products:
+        if code[product[0]:product[-1]].count("R2UR") > 4:
+            wrong.append("descriptors come from vector registers one by one")
     waits = [i for i, op in enumerate(code) if op.startswith("WARPGROUP.DEPBAR")]
-    for s_ready, o_ready in (waits[1:3], waits[3:5]):
-        if sum(op == "MUFU.EX2" for op in code[s_ready:o_ready]) < keys // 2:
+    for product in (products[2], products[4]):
+        s_ready, o_ready = [i for i in waits if i > product[-1]][:2]
+        if code[s_ready:o_ready].count("MUFU.EX2") < keys // 2:
             wrong.append("exponentials are not under P V")
-        rest = code[o_ready:]
-        product = next((i for i, op in enumerate(rest) if op.startswith("HGMMA")), len(rest))
-        if "MUFU.EX2" in rest[:product]:
-            wrong.append("exponentials behind the wait for P V")
+        read = {int(m[1]) + r for i in product if (m := re.match(r"\S+ R\d+, R(\d+)", text[i])) for r in range(4)}
+        written = {int(m[1]) for i in text[product[-1]:o_ready] if (m := re.match(r"F2FP\S* R(\d+)", i))}
+        if len(read) != keys // 4 or read & written:
+            wrong.append(f"weights are written over those in use: registers {sorted(read & written)}")
     return wrong
 
 
