@@ -87,6 +87,10 @@ void Line::once() {
   CUDA_CHECK(cudaDeviceSynchronize());
 }
 
+void Line::start(cudaStream_t stream, int i) {
+  launch(stream, i % copies_, {}, EarlyLoads::none);
+}
+
 double Line::us(DecodeTuning tuning, EarlyLoads early) {
   return graph_us([&](cudaStream_t stream, int i) { launch(stream, i % copies_, tuning, early); },
                   static_cast<int>(std::max<int64_t>(20, copies_)));

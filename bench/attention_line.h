@@ -31,8 +31,9 @@ class Line {
  public:
   Line(const Shape& shape, std::byte* pool, int64_t pool_bytes);
 
-  double bytes() const;  // that one launch must read
-  void once();           // one launch, for a profiler
+  double bytes() const;                    // that one launch must read
+  void once();                             // one launch, for a profiler
+  void start(cudaStream_t stream, int i);  // launch i, over a copy of the pool of its own
   double us(DecodeTuning tuning = {}, EarlyLoads early = EarlyLoads::older_keys);
 
   bool merges = true;  // false: the first kernel alone, whose answers are then incomplete

@@ -2,9 +2,8 @@
 // median, in two states: hot, after 1.2 s of load, and rested, 10 launches after 0.4 s of idling;
 // beside each the share of tensor-core clocks in use, which the card's heat does not move. Random
 // data, 16k tokens in all; "contiguous" is a cache of 128-token blocks in order. `--json FILE`
-// writes every figure, `--only WORD` picks lines. bench/prefill_peers.py times cuDNN alike.
-#include "backend/cuda/prefill.h"
-
+// writes every figure, `--only WORD` picks lines. bench/prefill_peers.py times cuDNN and
+// FlashAttention-2 alike.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -21,112 +20,13 @@
 #include <vector>
 
 #include "attention_kernels.h"
-#include "backend/cuda/check/decode_case.h"
+#include "prefill_line.h"
+#include "prefill_step.h"
 
 namespace pagoda::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct PrefillShape {
-  std::string name;
-  int32_t D, H, KH;
-  std::vector<int32_t> q_lens, kv_lens;
-  PrefillMask mask = PrefillMask::causal;
-  int32_t S = 128;
-  bool random_blocks = false;
-  int32_t ranks = 0;  // as PrefillLaunch
-};
-
-class PrefillLine {
- public:
-  explicit PrefillLine(const PrefillShape& shape) : s_(shape) {
-    cu_.assign(1, 0);
-    for (int32_t q : s_.q_lens) cu_.push_back(cu_.back() + q);
-    kv_.kv_heads = s_.KH;
-    kv_.format = {KvDType::bf16, s_.S, s_.D, s_.D};
-    lay_out_blocks();
-    pool_ = DeviceBytes(kv_.num_blocks * kv_.block_bytes());
-    kv_.base = pool_.as();
-    const int32_t head_elements = static_cast<int32_t>(kv_.format.head_bytes() / 2);
-    fill_random(kv_.base, true, kv_.num_blocks * s_.KH, head_elements, nullptr, 1, 1.f, nullptr);
-    const int64_t width = int64_t{s_.H} * s_.D;
-    q_ = DeviceBytes(cu_.back() * width * 2);
-    out_ = DeviceBytes(cu_.back() * width * 2);
-    fill_random(q_.as(), true, cu_.back(), static_cast<int32_t>(width), nullptr, 11, 1.f, nullptr);
-    const int32_t zero[1] = {0};
-    ticket_ = to_device<int32_t>(zero);
-    plan();
-    CUDA_CHECK(cudaDeviceSynchronize());
-  }
-
-  double flops() const {
-    double scores = 0;
-    for (size_t b = 0; b < s_.q_lens.size(); b++) {
-      const double q = s_.q_lens[b], kv = s_.kv_lens[b];
-      scores += s_.mask == PrefillMask::full ? q * kv : q * (kv - q / 2);
-    }
-    return 4. * s_.H * s_.D * scores;
-  }
-
-  void launch() {
-    AttentionBatch batch;
-    batch.block_table = {table_.as<int32_t>(), s_.q_lens.size() * max_blocks_};
-    batch.max_blocks = max_blocks_;
-    const int64_t width = int64_t{s_.H} * s_.D, T = cu_.back();
-    const AttentionArgs args = {.q = ConstTensorView(q_.as(), DType::bf16, {T, width}),
-                                .kv = kv_,
-                                .batch = batch,
-                                .num_heads = s_.H,
-                                .scale = 1.f / std::sqrt(float(s_.D)),
-                                .out = TensorView(out_.as(), DType::bf16, {T, width})};
-    PrefillLaunch l{.args = args};
-    l.plan = device_plan_.as();
-    l.tile = tile_;
-    l.mask = s_.mask;
-    l.ticket = ticket_.as<int32_t>();
-    l.ranks = s_.ranks;
-    prefill_attention(l, {});
-  }
-
- private:
-  void lay_out_blocks() {
-    const int32_t longest = *std::max_element(s_.kv_lens.begin(), s_.kv_lens.end());
-    max_blocks_ = static_cast<int32_t>(ceil_div(longest, s_.S));
-    kv_.num_blocks = 0;
-    for (int32_t len : s_.kv_lens) kv_.num_blocks += ceil_div(len, s_.S);
-    std::vector<int32_t> blocks(kv_.num_blocks), table(s_.kv_lens.size() * max_blocks_);
-    std::iota(blocks.begin(), blocks.end(), 0);
-    if (s_.random_blocks) std::shuffle(blocks.begin(), blocks.end(), std::mt19937(3));
-    size_t next = 0;
-    for (size_t b = 0; b < s_.kv_lens.size(); b++)
-      for (int32_t i = 0; i < ceil_div(s_.kv_lens[b], s_.S); i++)
-        table[b * max_blocks_ + i] = blocks[next++];
-    table_ = to_device<int32_t>(table);
-  }
-
-  void plan() {
-    tile_ = prefill_tile(KvDType::bf16, s_.D);
-    PrefillPlanInput in;
-    in.cu_q_lens = cu_;
-    in.kv_lens = s_.kv_lens;
-    in.tile_rows = tile_.rows;
-    in.tile_keys = tile_.keys;
-    in.mask = s_.mask;
-    const PrefillPlan plan = plan_prefill(in);
-    const PrefillPlanShape shape = {plan.header.num_tiles};
-    std::vector<std::byte> bytes(shape.num_bytes());
-    write_plan(plan, shape, bytes);
-    device_plan_ = to_device<std::byte>(bytes);
-  }
-
-  PrefillShape s_;
-  KvView kv_;
-  int32_t max_blocks_ = 0;
-  std::vector<int32_t> cu_;
-  PrefillTileSize tile_;
-  DeviceBytes pool_, q_, out_, table_, device_plan_, ticket_;
-};
 
 class PrefillBench {
  public:
@@ -233,6 +133,61 @@ void fixed_lines(PrefillBench& bench) {
     }
 }
 
+void varlen_lines(PrefillBench& bench) {
+  std::vector<int32_t> lens;  // heavy-tailed, 64 to 8k
+  std::mt19937 random(7);
+  int64_t total = 0;
+  for (int i = 0; i < 64; i++) {
+    const double u = double(random() % 10000 + 1) / 10001.;
+    lens.push_back(static_cast<int32_t>(std::min(8192., 64. / std::pow(u, 0.9))));
+    total += lens.back();
+  }
+  const auto mean = static_cast<int32_t>(total / 64);
+  bench.line({fmt::format("varlen 64, mean {}", mean), 128, 32, 8, lens, lens});
+  bench.line(
+      {fmt::format("fixed 64 x {}", mean), 128, 32, 8, repeated(64, mean), repeated(64, mean)});
+}
+
+// The mma.sync kernels on 16-bit KV, beside FlashAttention-2 in prefill_peers.py.
+void mma_lines(PrefillBench& bench) {
+  struct Heads {
+    int32_t D, H, KH;
+  };
+  for (const Heads& h : {Heads{128, 32, 8}, Heads{64, 32, 32}, Heads{256, 8, 8}})
+    for (int32_t keys : {1024, 4096, 16384}) {
+      const int32_t B = 16384 / keys;
+      PrefillShape s = {fmt::format("hd{} {}/{} {}k mma", h.D, h.H, h.KH, keys / 1024),
+                        h.D,
+                        h.H,
+                        h.KH,
+                        repeated(B, keys),
+                        repeated(B, keys)};
+      s.path = PrefillPath::mma;
+      bench.line(s);
+    }
+}
+
+// In blocks of the format's default size, in random order.
+void quantised_lines(PrefillBench& bench) {
+  for (bool scratch : {false, true})
+    for (KvDType dtype : {KvDType::int8, KvDType::int4, KvDType::fp8})
+      for (int32_t keys : {1024, 4096, 16384}) {
+        const int32_t B = 16384 / keys;
+        const char* how = scratch ? " copied" : "";
+        PrefillShape s = {fmt::format("hd128 32/8 {}k {}{}", keys / 1024, name(dtype), how),
+                          128,
+                          32,
+                          8,
+                          repeated(B, keys),
+                          repeated(B, keys)};
+        s.S = default_block_size(dtype);
+        s.random_blocks = true;
+        s.dtype = dtype;
+        s.scratch = scratch;
+        bench.line(s);
+      }
+}
+
 void run(PrefillBench& bench) {
   fixed_lines(bench);
   for (int32_t S : {64, 16})
@@ -266,18 +221,10 @@ void run(PrefillBench& bench) {
               PrefillMask::causal,
               16,
               true});
-  std::vector<int32_t> lens;  // heavy-tailed, 64 to 8k
-  std::mt19937 random(7);
-  int64_t total = 0;
-  for (int i = 0; i < 64; i++) {
-    const double u = double(random() % 10000 + 1) / 10001.;
-    lens.push_back(static_cast<int32_t>(std::min(8192., 64. / std::pow(u, 0.9))));
-    total += lens.back();
-  }
-  const auto mean = static_cast<int32_t>(total / 64);
-  bench.line({fmt::format("varlen 64, mean {}", mean), 128, 32, 8, lens, lens});
-  bench.line(
-      {fmt::format("fixed 64 x {}", mean), 128, 32, 8, repeated(64, mean), repeated(64, mean)});
+  varlen_lines(bench);
+  mma_lines(bench);
+  quantised_lines(bench);
+  if (std::string("step").find(bench.only) != std::string::npos) step_lines();
 }
 
 }  // namespace

@@ -55,6 +55,24 @@ __device__ __forceinline__ uint4 load_shared16(uint32_t addr) {
                : "memory");
   return v;
 }
+__device__ __forceinline__ void load_shared8(uint32_t addr, uint32_t& x, uint32_t& y) {
+  asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(x), "=r"(y) : "r"(addr) : "memory");
+}
+__device__ __forceinline__ uint32_t load_shared4(uint32_t addr) {
+  uint32_t x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(addr) : "memory");
+  return x;
+}
+__device__ __forceinline__ uint16_t load_shared2(uint32_t addr) {
+  uint16_t x;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(addr) : "memory");
+  return x;
+}
+__device__ __forceinline__ void store_shared16(uint32_t addr, const uint4& v) {
+  asm volatile(
+      "st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(addr), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+      : "memory");
+}
 __device__ __forceinline__ void store_shared_zero16(uint32_t addr) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(addr), "r"(0) : "memory");
 }

@@ -5,7 +5,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/cuda/format.h"
+#include "backend/cuda/prefill_convert.h"
 #include "backend/cuda/prefill_instances.h"
+#include "backend/cuda/prefill_mma.h"
 #include "base/error.h"
 
 namespace pagoda::cuda {
@@ -14,17 +17,26 @@ namespace {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int64_t kMaxKeys = 1 << 25;  // block numbers by multiplication are exact up to here
 
-const PrefillInstance& find_instance(KvDType dtype, int32_t head_dim) {
-  if (dtype == KvDType::bf16 || dtype == KvDType::f16)
-    for (const auto& table :
-         {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
-      for (const PrefillInstance& i : table)
-        if (i.is_bf16 == (dtype == KvDType::bf16) && i.head_dim == head_dim) return i;
-  throw Error("cuda.unsupported",
-              "prefill with head size {} over {} KV: supported are 64, 80, 96, 128, 192 and 256 "
-              "over bf16, 64, 128 and 256 over f16",
-              head_dim,
-              name(dtype));
+// Not, say, by the driver from the PTX that serves older devices.
+bool compiled_for_hopper(const void* kernel) {
+  cudaFuncAttributes attributes = {};
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
+  return attributes.ptxVersion >= 90;
+}
+
+// The wgmma kernel for this, or null: then it is done by mma.sync.
+const PrefillInstance* find_instance(KvDType dtype, int32_t head_dim, PrefillPath path) {
+  if (path == PrefillPath::mma || (dtype != KvDType::bf16 && dtype != KvDType::f16)) return nullptr;
+  int device = 0, major = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  if (major != 9) return nullptr;
+  for (const auto& table :
+       {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
+    for (const PrefillInstance& i : table)
+      if (i.is_bf16 == (dtype == KvDType::bf16) && i.head_dim == head_dim)
+        return compiled_for_hopper(i.kernel) ? &i : nullptr;
+  return nullptr;
 }
 
 void check(const PrefillLaunch& launch) {
@@ -39,8 +51,11 @@ void check(const PrefillLaunch& launch) {
   PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size < kMaxKeys,
            "{} blocks",
            args.batch.max_blocks);
-  const DType wanted = format.dtype == KvDType::bf16 ? DType::bf16 : DType::f16;
-  if (args.q.dtype() != wanted)
+  PG_CHECK(args.q.dtype() == DType::bf16 || args.q.dtype() == DType::f16, "q dtype");
+  const DType kv_dtype = format.dtype == KvDType::bf16  ? DType::bf16
+                         : format.dtype == KvDType::f16 ? DType::f16
+                                                        : args.q.dtype();
+  if (args.q.dtype() != kv_dtype)
     throw Error(
         "cuda.unsupported", "prefill over {} KV: q must be of that type", name(format.dtype));
   if (format.block_size % 8 != 0)
@@ -48,11 +63,6 @@ void check(const PrefillLaunch& launch) {
                 "block size {}: a multiple of 8 is needed (default {})",
                 format.block_size,
                 default_block_size(format.dtype));
-  int device = 0, major = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  if (major != 9)
-    throw Error("cuda.unsupported", "prefill needs a Hopper GPU (sm_90), this is sm_{}x", major);
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -104,11 +114,11 @@ TensorMap q_map(const AttentionArgs& args, const PrefillInstance& instance) {
   return result;
 }
 
-PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& instance) {
+// All but the tensor map.
+PrefillParams make_params(const PrefillLaunch& launch) {
   const AttentionArgs& args = launch.args;
   const KvFormat& format = args.kv.format;
   PrefillParams p = {};
-  p.q = q_map(args, instance);
   p.header = reinterpret_cast<const PrefillPlanHeader*>(launch.plan);
   p.tiles = reinterpret_cast<const PrefillTile*>(launch.plan + PrefillPlanShape::tiles_offset());
   p.block_table = args.batch.block_table.data();
@@ -138,26 +148,93 @@ PrefillParams make_params(const PrefillLaunch& launch, const PrefillInstance& in
   return p;
 }
 
+// The 16-bit copy of what the planned rows see, and attention over it.
+void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
+  const AttentionArgs& args = launch.args;
+  const KvFormat& format = args.kv.format;
+  const PrefillScratchShape& shape = launch.scratch.shape;
+  const int64_t num_seqs = ceil_div(args.batch.block_table.size(), args.batch.max_blocks);
+  PG_CHECK(shape.kv_heads == args.kv.kv_heads && shape.head_dim == format.k_dim, "other heads");
+  PG_CHECK(num_seqs <= shape.max_seqs, "{} of {} sequences", num_seqs, shape.max_seqs);
+  PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size <= shape.max_keys_per_seq,
+           "{} blocks of {} keys",
+           args.batch.max_blocks,
+           format.block_size);
+  PrefillConvertParams p = {};
+  p.blocks = reinterpret_cast<const ScratchBlock*>(launch.scratch.plan);
+  p.block_table = args.batch.block_table.data();
+  p.kv = reinterpret_cast<const uint8_t*>(args.kv.base);
+  p.k_scales = format.dtype == KvDType::fp8 ? launch.k_scales : nullptr;
+  p.v_scales = format.dtype == KvDType::fp8 ? launch.v_scales : nullptr;
+  p.scratch = reinterpret_cast<uint8_t*>(launch.scratch.memory + shape.table_bytes());
+  p.scratch_table = reinterpret_cast<int32_t*>(launch.scratch.memory);
+  p.block_bytes = args.kv.block_bytes();
+  p.head_bytes = static_cast<int32_t>(format.head_bytes());
+  p.v_offset = static_cast<int32_t>(format.v_offset());
+  p.k_scales_offset = static_cast<int32_t>(format.k_scales_offset());
+  p.v_scales_offset = static_cast<int32_t>(format.v_scales_offset());
+  p.max_blocks = args.batch.max_blocks;
+  p.block_size = format.block_size;
+  p.table_width = shape.table_width();
+  p.num_blocks = shape.max_blocks;
+  p.kv_heads = args.kv.kv_heads;
+  p.head_dim = format.k_dim;
+  p.format = cuda_format(format.dtype);
+  p.is_bf16 = shape.dtype == KvDType::bf16;
+  launch_prefill_convert(p, options);
+  AttentionBatch batch = args.batch;
+  batch.block_table = {p.scratch_table, static_cast<size_t>(num_seqs * p.table_width)};
+  batch.max_blocks = p.table_width;
+  const AttentionArgs copy = {
+      .q = args.q,
+      .kv = {launch.scratch.memory + shape.table_bytes(), p.num_blocks, p.kv_heads, shape.format()},
+      .batch = batch,
+      .num_heads = args.num_heads,
+      .scale = args.scale,
+      .window = args.window,
+      .softcap = args.softcap,
+      .sinks = args.sinks,
+      .algorithm = args.algorithm,
+      .out = args.out,
+      .log_sum_exp = args.log_sum_exp};
+  PrefillLaunch attend{.args = copy};
+  attend.plan = launch.plan;
+  attend.tile = launch.tile;
+  attend.mask = launch.mask;
+  attend.ticket = launch.ticket;
+  attend.num_multiprocessors = launch.num_multiprocessors;
+  attend.path = launch.path;
+  attend.section_heads = launch.section_heads;
+  attend.ranks = launch.ranks;
+  // Not before the copy is done: the block table too is read early.
+  prefill_attention(attend, {.stream = options.stream, .overlap_previous = false});
+}
+
 }  // namespace
 
-PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim) {
-  const PrefillInstance& instance = find_instance(dtype, head_dim);
-  return {instance.tile_rows, instance.tile_keys};
+PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim, PrefillPath path) {
+  const PrefillInstance* instance = find_instance(dtype, head_dim, path);
+  if (instance == nullptr) return prefill_mma_tile(dtype, head_dim);
+  return {instance->tile_rows, instance->tile_keys};
 }
 
 void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options) {
   check(launch);
   const KvFormat& format = launch.args.kv.format;
-  const PrefillInstance& instance = find_instance(format.dtype, format.k_dim);
-  PG_CHECK(instance.tile_rows == launch.tile.rows && instance.tile_keys == launch.tile.keys,
+  if (kv_bits(format.dtype) < 16 && launch.scratch.memory != nullptr)
+    return attend_copy(launch, options);
+  PrefillParams params = make_params(launch);
+  const PrefillInstance* instance = find_instance(format.dtype, format.k_dim, launch.path);
+  if (instance == nullptr) return prefill_mma_attention(launch, params, options);
+  PG_CHECK(instance->tile_rows == launch.tile.rows && instance->tile_keys == launch.tile.keys,
            "the plan's tile is not prefill_tile()");
-  PrefillParams params = make_params(launch, instance);
+  params.q = q_map(launch.args, *instance);
   CUDA_CHECK(cudaFuncSetAttribute(
-      instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.shared_bytes));
-  launch_raw(instance.kernel,
+      instance->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance->shared_bytes));
+  launch_raw(instance->kernel,
              {launch.num_multiprocessors / params.ranks * params.ranks,
-              instance.num_threads,
-              instance.shared_bytes,
+              instance->num_threads,
+              instance->shared_bytes,
               params.ranks},
              options,
              &params);

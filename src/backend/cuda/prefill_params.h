@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/kv_layout.h"
+
 namespace pagoda::cuda {
 
 constexpr int32_t kEverything = 1 << 30;  // a window that ends nowhere
@@ -30,6 +32,16 @@ struct PrefillPlanHeader {
   int32_t num_tiles;
   int32_t unused[7];
 };
+
+// 128 keys of a sequence, copied to 16 bits (prefill_scratch.h).
+constexpr int32_t kScratchBlockKeys = 128;
+struct ScratchBlock {
+  int32_t seq;  // row of the block table
+  int32_t first_key;
+  int32_t num_keys;     // 0: nothing to do
+  int32_t num_skipped;  // of them, that no row sees: they are not read
+};
+static_assert(sizeof(ScratchBlock) == 16);
 
 struct alignas(64) TensorMap {  // a CUtensorMap, without its header
   uint64_t opaque[16];
@@ -58,6 +70,20 @@ struct PrefillParams {
   int32_t window;         // or kEverything
   float score_scale;      // of capped scores, if there is a cap, to log2
   float cap_scale;        // 2 log2 e x scale / softcap; 0: no cap
+};
+
+// For the kernels by mma.sync, which load Q themselves (`q` is unused) and take every KV format.
+struct PrefillMmaParams : PrefillParams {
+  const uint8_t* queries;  // [T, H, D] bf16 or f16
+  int64_t q_row_bytes;
+  const float* k_scales;  // fp8: [KH] or null (1)
+  const float* v_scales;
+  int32_t k_scales_offset, v_scales_offset;
+  int32_t head_dim;        // D, at most the kernel's
+  int32_t row_bytes;       // of a row of K or V in the cache
+  int32_t log_atom_bytes;  // of its swizzle (kv_layout.h)
+  Format format;
+  int32_t q_is_bf16;
 };
 
 }  // namespace pagoda::cuda

@@ -120,6 +120,20 @@ __device__ __forceinline__ void copy16(uint32_t dst, const void* src) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src)
                : "memory");
 }
+// Of 16 bytes, the first `bytes` are read (0: none), the others become 0.
+__device__ __forceinline__ void copy16_or_zero(uint32_t dst, const void* src, int bytes) {
+  asm volatile(
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes)
+      : "memory");
+}
+// This thread's copies since the last commit are a group; waits for all but the newest kPending.
+__device__ __forceinline__ void copy16_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void copy16_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
 // Arrives at `bar` once this thread's copy16s so far have landed; counts as one of its arrivals.
 __device__ __forceinline__ void copy16_arrive(uint32_t bar) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");

@@ -31,10 +31,6 @@ float jump_gain(Jumps jumps, int32_t at, int32_t kv_len) {
   return 1.f;
 }
 
-DType q_dtype(KvDType dtype) {
-  return dtype == KvDType::bf16 ? DType::bf16 : DType::f16;
-}
-
 std::vector<std::byte> plan_bytes(const PrefillPlan& plan) {
   const PrefillPlanShape shape = {plan.header.num_tiles};
   std::vector<std::byte> bytes(shape.num_bytes());
@@ -45,6 +41,8 @@ std::vector<std::byte> plan_bytes(const PrefillPlan& plan) {
 }  // namespace
 
 PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
+  if (s_.dtype == KvDType::bf16) s_.q_dtype = DType::bf16;
+  if (s_.dtype == KvDType::f16) s_.q_dtype = DType::f16;
   if (s_.q_lens.empty()) s_.q_lens = s_.kv_lens;
   cu_q_lens_.assign(1, 0);
   for (int32_t q : s_.q_lens) cu_q_lens_.push_back(cu_q_lens_.back() + q);
@@ -59,19 +57,54 @@ PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
   CUDA_CHECK(cudaMemset(pool_.as() + used, 0xFF, bytes - used));
   out_ = DeviceBytes(int64_t{T_} * s_.num_heads * s_.head_dim * 2);
   sums_ = DeviceBytes(int64_t{T_} * s_.num_heads * 4);
-  std::vector<float> sinks(s_.num_heads);
+  std::vector<float> sinks(s_.num_heads), scales(2 * s_.kv_heads);
+  for (size_t i = 0; i < scales.size(); i++) scales[i] = 0.011f + 0.003f * float(i);
+  scales_ = to_device<float>(scales);
   for (int32_t h = 0; h < s_.num_heads; h++) sinks[h] = 0.5f * float(h % 7) - 1.f;
   sinks_ = to_device<float>(sinks);
   const int32_t zero[1] = {0};
   ticket_ = to_device<int32_t>(zero);
   write_queries();
   write_cache();
-  tile_ = prefill_tile(s_.dtype, s_.head_dim);
+  const KvDType attended = !s_.scratch ? s_.dtype : is_bf16() ? KvDType::bf16 : KvDType::f16;
+  tile_ = prefill_tile(attended, s_.head_dim, s_.path);
   plan_ = make_plan(cu_q_lens_, s_.kv_lens);
   const std::vector<std::byte> host = plan_bytes(plan_);
   device_plan_ = to_device<std::byte>(host);
   part_plan_ = DeviceBytes(host.size() + sizeof(PrefillPlanHeader));
+  scratch_ = make_scratch(cu_q_lens_, s_.kv_lens);
   CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+// Its memory and its plan's are those of the last one made; the first is the largest.
+PrefillScratch PrefillCase::make_scratch(std::span<const int32_t> cu_q_lens,
+                                         std::span<const int32_t> kv_lens) {
+  if (!s_.scratch) return {};
+  PrefillPlanInput in;
+  in.cu_q_lens = cu_q_lens;
+  in.kv_lens = kv_lens;
+  in.window = s_.window;
+  const std::vector<ScratchBlock> blocks = plan_prefill_scratch(in);
+  PrefillScratch scratch;
+  scratch.shape.max_blocks = static_cast<int32_t>(blocks.size()) + 2;
+  scratch.shape.max_seqs = static_cast<int32_t>(s_.kv_lens.size());
+  scratch.shape.max_keys_per_seq = max_blocks_ * s_.block_size;
+  scratch.shape.dtype = is_bf16() ? KvDType::bf16 : KvDType::f16;
+  scratch.shape.kv_heads = s_.kv_heads;
+  scratch.shape.head_dim = s_.head_dim;
+  std::vector<std::byte> plan(scratch.shape.plan_bytes());
+  write_plan(blocks, scratch.shape, plan);
+  const bool is_whole = kv_lens.data() == s_.kv_lens.data();
+  if (is_whole) {
+    scratch_memory_ = DeviceBytes(scratch.shape.num_bytes());
+    scratch_plan_ = DeviceBytes(plan.size());
+    part_scratch_plan_ = DeviceBytes(plan.size());
+  }
+  const DeviceBytes& to = is_whole ? scratch_plan_ : part_scratch_plan_;
+  CUDA_CHECK(cudaMemcpy(to.as(), plan.data(), plan.size(), cudaMemcpyHostToDevice));
+  scratch.memory = scratch_memory_.as();
+  scratch.plan = to.as();
+  return scratch;
 }
 
 PrefillPlan PrefillCase::make_plan(std::span<const int32_t> cu_q_lens,
@@ -116,7 +149,7 @@ void PrefillCase::write_queries() {
   const DeviceBytes device_ids = to_device<uint64_t>(ids);
   const DeviceBytes rows(int64_t{T_} * width * 2);
   fill_random(rows.as<void>(),
-              s_.dtype == KvDType::bf16,
+              is_bf16(),
               T_,
               width,
               device_ids.as<uint64_t>(),
@@ -130,7 +163,7 @@ void PrefillCase::write_queries() {
 void PrefillCase::write_cache() {
   const int32_t B = static_cast<int32_t>(s_.kv_lens.size()), S = s_.block_size;
   const int32_t width = s_.kv_heads * s_.head_dim;
-  const bool bf16 = s_.dtype == KvDType::bf16;
+  const bool bf16 = is_bf16();
   for (int32_t b = 0; b < B; b++) {
     const int32_t n = s_.kv_lens[b];
     if (n == 0) continue;
@@ -156,14 +189,17 @@ void PrefillCase::write_cache() {
                   nullptr);
     fill_random(v.as<void>(), bf16, n, width, device_ids.as<uint64_t>(), s_.seed + 1, 1.f, nullptr);
     RopeStoreKvArgs args = {};
-    const DType dtype = q_dtype(s_.dtype);
+    const DType dtype = s_.q_dtype;
     args.q = TensorView(q.as(), dtype, {n, 0});
     args.k = ConstTensorView(k.as(), dtype, {n, width});
     args.v = ConstTensorView(v.as(), dtype, {n, width});
     args.style = RopeStyle::none;
     args.slots = {device_slots.as<int32_t>(), static_cast<size_t>(n)};
     args.kv = kv_;
-    rope_store_kv({args}, {});
+    AppendLaunch append = {args};
+    append.k_scales = k_scales();
+    append.v_scales = v_scales();
+    rope_store_kv(append, {});
     CUDA_CHECK(cudaDeviceSynchronize());
   }
   if (s_.window > 0)  // what the window has left behind must not be read
@@ -173,14 +209,17 @@ void PrefillCase::write_cache() {
   device_table_ = to_device<int32_t>(table_);
 }
 
-void PrefillCase::launch(const Part& part, const std::byte* plan, cudaStream_t stream) {
+void PrefillCase::launch(const Part& part,
+                         const std::byte* plan,
+                         const PrefillScratch& scratch,
+                         cudaStream_t stream) {
   AttentionBatch batch;
   batch.block_table = {device_table_.as<int32_t>() + int64_t{part.seq} * max_blocks_,
                        table_.size() - int64_t{part.seq} * max_blocks_};
   batch.max_blocks = max_blocks_;
   const int64_t width = int64_t{s_.num_heads} * s_.head_dim;
   const int64_t product = width + 2 * s_.kv_heads * s_.head_dim;
-  const DType dtype = q_dtype(s_.dtype);
+  const DType dtype = s_.q_dtype;
   const ConstTensorView qkv(q_.as() + part.row * product * 2, dtype, {part.num_rows, product});
   const AttentionArgs args = {
       .q = qkv.slice_cols(0, width),
@@ -203,16 +242,21 @@ void PrefillCase::launch(const Part& part, const std::byte* plan, cudaStream_t s
   launch.ticket = ticket_.as<int32_t>();
   launch.section_heads = s_.section_heads;
   launch.ranks = s_.ranks;
+  launch.path = s_.path;
+  launch.scratch = scratch;
+  launch.k_scales = k_scales();
+  launch.v_scales = v_scales();
   prefill_attention(launch, {.stream = stream});
 }
 
 void PrefillCase::run(cudaStream_t stream) {
-  launch({0, 0, T_, 0}, device_plan_.as(), stream);
+  launch({0, 0, T_, 0}, device_plan_.as(), scratch_, stream);
 }
 
 void PrefillCase::poison() {
   CUDA_CHECK(cudaMemset(out_.as(), 0xFF, int64_t{T_} * s_.num_heads * s_.head_dim * 2));
   CUDA_CHECK(cudaMemset(sums_.as(), 0xFF, int64_t{T_} * s_.num_heads * 4));
+  if (s_.scratch) CUDA_CHECK(cudaMemset(scratch_.memory, 0xFF, scratch_.shape.num_bytes()));
 }
 
 std::vector<uint16_t> PrefillCase::output() {
@@ -229,7 +273,11 @@ std::vector<uint16_t> PrefillCase::output_in_chunks(int32_t rows) {
       const int32_t kv_len = s_.kv_lens[b] - s_.q_lens[b] + at + n;
       const std::vector<std::byte> plan = plan_bytes(make_plan(cu, {&kv_len, 1}));
       CUDA_CHECK(cudaMemcpy(part_plan_.as(), plan.data(), plan.size(), cudaMemcpyHostToDevice));
-      launch({static_cast<int32_t>(b), cu_q_lens_[b] + at, n, kv_len}, part_plan_.as(), nullptr);
+      const PrefillScratch scratch = make_scratch(cu, {&kv_len, 1});
+      launch({static_cast<int32_t>(b), cu_q_lens_[b] + at, n, kv_len},
+             part_plan_.as(),
+             scratch,
+             nullptr);
       CUDA_CHECK(cudaDeviceSynchronize());
     }
   return last_output();
@@ -269,6 +317,10 @@ ReferenceParams PrefillCase::reference_params() const {
   p.block_bytes = kv_.block_bytes();
   p.head_bytes = static_cast<int32_t>(kv_.format.head_bytes());
   p.v_offset = static_cast<int32_t>(kv_.format.v_offset());
+  p.k_scales_offset = static_cast<int32_t>(kv_.format.k_scales_offset());
+  p.v_scales_offset = static_cast<int32_t>(kv_.format.v_scales_offset());
+  p.k_scales = k_scales();
+  p.v_scales = v_scales();
   p.max_blocks = max_blocks_;
   p.block_size = s_.block_size;
   p.num_heads = s_.num_heads;
@@ -278,7 +330,8 @@ ReferenceParams PrefillCase::reference_params() const {
   p.scale = 1.f / std::sqrt(float(s_.head_dim));
   p.softcap = s_.softcap;
   p.format = cuda_format(s_.dtype);
-  p.q_is_bf16 = s_.dtype == KvDType::bf16;
+  p.q_is_bf16 = is_bf16();
+  if (s_.scratch) p.rounding = is_bf16() ? ReferenceRounding::bf16 : ReferenceRounding::f16;
   return p;
 }
 
@@ -315,7 +368,7 @@ CaseError PrefillCase::compare(std::span<const double> want,
     double norm = 0, wrong = 0;
     for (int32_t d = 0; d < D; d++) {
       const uint16_t bits = last_[i * D + d];
-      const double x = s_.dtype == KvDType::bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+      const double x = is_bf16() ? bf16_to_f32(bits) : f16_to_f32(bits);
       const double y = want[i * D + d];
       if (!std::isfinite(x)) e.not_finite++;
       norm += y * y, wrong += (x - y) * (x - y);

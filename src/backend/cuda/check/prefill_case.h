@@ -21,6 +21,10 @@ enum class Jumps : uint8_t { none, rising, falling, spikes };
 
 struct PrefillCaseShape {
   KvDType dtype = KvDType::bf16;
+  DType q_dtype = DType::bf16;  // f16 over f16 KV
+  PrefillPath path = PrefillPath::automatic;
+  bool fp8_scales = false;
+  bool scratch = false;  // quantised KV by way of a 16-bit copy
   int32_t num_heads = 4, kv_heads = 2, head_dim = 128, block_size = 16;
   std::vector<int32_t> kv_lens;
   std::vector<int32_t> q_lens;  // empty: as kv_lens
@@ -60,12 +64,21 @@ class PrefillCase {
   void lay_out_blocks();
   void write_cache();
   void write_queries();
-  void launch(const Part& part, const std::byte* plan, cudaStream_t stream);
+  bool is_bf16() const { return s_.q_dtype == DType::bf16; }
+  const float* k_scales() const { return s_.fp8_scales ? scales_.as<float>() : nullptr; }
+  const float* v_scales() const {
+    return s_.fp8_scales ? scales_.as<float>() + s_.kv_heads : nullptr;
+  }
+  void launch(const Part& part,
+              const std::byte* plan,
+              const PrefillScratch& scratch,
+              cudaStream_t stream);
   std::vector<int32_t> reference_rows() const;
   ReferenceParams reference_params() const;
   CaseError compare(std::span<const double> want,
                     std::span<const double> want_sums,
                     std::span<const float> got_sums) const;
+  PrefillScratch make_scratch(std::span<const int32_t> cu_q_lens, std::span<const int32_t> kv_lens);
   PrefillPlan make_plan(std::span<const int32_t> cu_q_lens, std::span<const int32_t> kv_lens) const;
 
   PrefillCaseShape s_;
@@ -74,7 +87,10 @@ class PrefillCase {
   PrefillTileSize tile_;
   KvView kv_;
   PrefillPlan plan_;
-  DeviceBytes pool_, q_, out_, sums_, sinks_, device_table_, device_plan_, part_plan_, ticket_;
+  PrefillScratch scratch_;  // of the whole batch
+  DeviceBytes scratch_memory_, scratch_plan_, part_scratch_plan_;
+  DeviceBytes pool_, q_, out_, sums_, sinks_, scales_, device_table_, device_plan_, part_plan_,
+      ticket_;
   std::vector<uint16_t> last_;
 };
 

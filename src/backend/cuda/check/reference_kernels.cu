@@ -49,6 +49,12 @@ __device__ double element(
   }
 }
 
+__device__ double rounded(double x, ReferenceRounding to) {
+  if (to == ReferenceRounding::bf16) return __bfloat162float(__double2bfloat16(x));
+  if (to == ReferenceRounding::f16) return __half2float(__double2half(x));
+  return x;
+}
+
 __device__ double reduce(double x, bool maximum) {
   __shared__ double all[kThreads];
   __syncthreads();
@@ -82,7 +88,7 @@ __global__ void reference_kernel(ReferenceParams p) {
       const int64_t i = at * p.head_dim + d;
       const double q = p.q_is_bf16 ? __bfloat162float(static_cast<const __nv_bfloat16*>(p.q)[i])
                                    : __half2float(static_cast<const __half*>(p.q)[i]);
-      s += q * element(p, head, key % p.block_size, d, false, ks);
+      s += q * rounded(element(p, head, key % p.block_size, d, false, ks), p.rounding);
     }
     s *= p.scale;
     if (p.softcap > 0) s = p.softcap * tanh(s / p.softcap);
@@ -100,7 +106,7 @@ __global__ void reference_kernel(ReferenceParams p) {
     double o = 0;
     for (int key = first; key <= last; key++)
       o += exp(scores[key - first] - largest) *
-           element(p, head_of(key), key % p.block_size, d, true, vs);
+           rounded(element(p, head_of(key), key % p.block_size, d, true, vs), p.rounding);
     p.out[at * p.head_dim + d] = sum > 0 ? o / sum : 0;
   }
   if (threadIdx.x == 0) p.log_sum_exp[at] = sum > 0 ? largest + log(sum) : -INFINITY;

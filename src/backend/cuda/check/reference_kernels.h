@@ -9,6 +9,9 @@
 
 namespace pagoda::cuda {
 
+// Of the cache's elements, before they are used.
+enum class ReferenceRounding : int32_t { none, bf16, f16 };
+
 struct ReferenceParams {
   const uint8_t* kv;
   const void* q;
@@ -26,6 +29,7 @@ struct ReferenceParams {
   double scale, softcap;
   Format format;
   int32_t q_is_bf16;
+  ReferenceRounding rounding;
 };
 
 void launch_reference(const ReferenceParams& params, int32_t num_rows, cudaStream_t stream);

@@ -3,7 +3,8 @@ code of the given objects. No kernel keeps anything in local memory; decode kern
 multiply by wgmma of 16 columns, the others by mma.sync of 16-bit operands; none divides integers in its producer's inner
 loop (which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head, in
 products that nothing serialises, load by bulk copies and boxes, have their exponentials under P V, before the wait for
-it, and write no weights over those that a product still reads."""
+it, and write no weights over those that a product still reads. Those by mma.sync multiply by m16n8k16 as often as their
+tile asks, read each fragment once, and load by 16-byte copies."""
 import collections
 import os
 import re
@@ -33,6 +34,9 @@ def wrong_with(name: str, text: list[str]) -> list[str]:
     wrong = [f"{count[op]} x {op}" for op in ("LDL", "STL") if count[op]]
     if prefill:
         wrong += wrong_with_prefill(text, code, dims=int(prefill[1]), keys=int(prefill[2]))
+    mma = re.search(r"prefill_mma_kernelINS0_18PrefillMmaGeometryILb\dELi(\d+)ELi(\d+)ELi\d+ELi(\d)E", name)
+    if mma:
+        wrong += wrong_with_prefill_mma(code, count, *(int(x) for x in mma.groups()))
     decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)ELi(\d)ELi(\d)E", name)
     if decode:
         form, dims, _, teams = (int(x) for x in decode.groups())
@@ -80,6 +84,19 @@ def wrong_with_prefill(text: list[str], code: list[str], dims: int, keys: int) -
         written = {int(m[1]) for i in text[product[-1]:o_ready] if (m := re.match(r"F2FP\S* R(\d+)", i))}
         if len(read) != keys // 4 or read & written:
             wrong.append(f"weights are written over those in use: registers {sorted(read & written)}")
+    return wrong
+
+
+def wrong_with_prefill_mma(code: list[str], count: collections.Counter, dims: int, keys: int, row_tiles: int) -> list[str]:
+    wrong = []
+    products = 2 * row_tiles * (keys // 8) * (dims // 16)  # Q K, then P V, of a warp
+    if count["HMMA"] != products or any(op.startswith("HMMA") and not op.startswith("HMMA.16816.F32") for op in code):
+        wrong.append(f"{count['HMMA']} products of {products} m16n8k16: the loop is there twice or not whole")
+    fragments = dims // 16 * (row_tiles + 2 * (keys // 16))  # of Q, K and V
+    if count["LDSM"] != fragments:
+        wrong.append(f"{count['LDSM']} x LDSM for {fragments} fragments")
+    if not count["LDGSTS"]:
+        wrong.append("no 16-byte asynchronous copies")
     return wrong
 
 
