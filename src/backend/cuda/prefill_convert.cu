@@ -50,20 +50,29 @@ __device__ __forceinline__ void convert_group(const uint8_t* codes,
                                               int num_rows,
                                               bool is_bf16) {
   constexpr int kUnits = kDims / 8, kCodeRow = kUnits * kUnitCodeBytes<kFormat>;
+  constexpr int kSteps = (8 * kUnits + 31) / 32;
+  const int lane = threadIdx.x % 32;
+  uint32_t x[kSteps] = {}, y[kSteps] = {};
+  float2 s[kSteps];
 #pragma unroll
-  for (int i = 0; i < (8 * kUnits + 31) / 32; i++) {
-    const int flat = i * 32 + threadIdx.x % 32, row = flat / kUnits, unit = flat % kUnits;
+  for (int i = 0; i < kSteps; i++) {  // all loads before the first use
+    const int flat = i * 32 + lane, row = flat / kUnits, unit = flat % kUnits;
+    s[i] = {head_scale, 0.f};
     if (row >= num_rows) continue;
-    uint32_t x = 0, y = 0;
-    load_codes<kFormat>(codes + byte_offset(kCodeRow, row, unit * kUnitCodeBytes<kFormat>), x, y);
-    float2 s = {head_scale, 0.f};
-    if constexpr (kFormat != Format::fp8) s = load_scale<kFormat, kDims>(scales, row, unit);
-    const Half8 n = code_numbers<kFormat, kWhich>(x, y);
+    load_codes<kFormat>(
+        codes + byte_offset(kCodeRow, row, unit * kUnitCodeBytes<kFormat>), x[i], y[i]);
+    if constexpr (kFormat != Format::fp8) s[i] = load_scale<kFormat, kDims>(scales, row, unit);
+  }
+#pragma unroll
+  for (int i = 0; i < kSteps; i++) {
+    const int flat = i * 32 + lane, row = flat / kUnits, unit = flat % kUnits;
+    if (row >= num_rows) continue;
+    const Half8 n = code_numbers<kFormat, kWhich>(x[i], y[i]);
     uint32_t w[4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const float2 two = __half22float2(n.of[j]);
-      w[j] = pack(fmaf(two.x, s.x, s.y), fmaf(two.y, s.x, s.y), is_bf16);
+      w[j] = pack(fmaf(two.x, s[i].x, s[i].y), fmaf(two.y, s[i].x, s[i].y), is_bf16);
     }
     *reinterpret_cast<uint4*>(out + unit_offset(2 * kDims, row, unit)) = {w[0], w[1], w[2], w[3]};
   }

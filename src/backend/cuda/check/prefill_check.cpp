@@ -75,7 +75,9 @@ class PrefillChecker {
                          kv_bits(dtype) < 16 && q_dtype == DType::f16 ? " q f16" : "",
                          head_dim,
                          path == PrefillPath::mma ? " mma" : "",
-                         scratch ? " copied" : "");
+                         scratch               ? " copied"
+                         : kv_bits(dtype) < 16 ? " direct"
+                                               : "");
     }
     // The kernels' own sizes and types, as opposed to those that are padded into them.
     bool is_main() const { return head_dim % 64 == 0 && head_dim != 192 && q_dtype == DType::bf16; }
