@@ -49,8 +49,8 @@ Json json_of(const MemoryPlan& plan) {
           {"max_context", plan.max_context},
           {"max_sequences_at_context", plan.max_sequences_at_context()},
           {"machine",
-           {{"available_bytes", available_memory_bytes()},
-            {"max_sequences", plan.sequences_within(available_memory_bytes())}}}};
+           {{"available_bytes", plan.machine_bytes},
+            {"max_sequences", plan.sequences_within(plan.machine_bytes)}}}};
 }
 
 std::string line(const char* what, int64_t bytes, const std::string& note) {
@@ -109,7 +109,7 @@ std::string plan_text(const ModelConfig& config, const MemoryPlan& plan) {
                       plan.max_context,
                       plan.max_sequences_at_context(),
                       plan.max_model_len);
-  const int64_t available = available_memory_bytes();
+  const int64_t available = plan.machine_bytes;
   text += fmt::format("This machine has {} free: {} sequence(s) of {} tokens would fit.\n",
                       human_bytes(available),
                       plan.sequences_within(available),

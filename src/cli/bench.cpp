@@ -29,6 +29,10 @@ BenchMachine measure_machine(const EngineSettings& settings) {
 }
 
 void run(const Flags& flags) {
+  if (flags.settings.device.starts_with("cuda"))
+    throw Error("device.unavailable",
+                "--device {}: bench compares with what a CPU allows; use --device cpu",
+                flags.settings.device);
   ModelSource source = find_model(flags.model, flags.settings);
   const std::string name = source.description.config.name;
   const EngineSettings settings =

@@ -112,6 +112,7 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
                             const Backend& backend,
                             int64_t available_bytes) {
   MemoryPlan plan;
+  plan.machine_bytes = available_memory_bytes(backend);
   plan.max_model_len = resolve_max_model_len(config, settings);
   plan.max_num_seqs = std::max(settings.max_num_seqs, 1);
   const int32_t budget =

@@ -31,6 +31,7 @@ struct MemoryPlan {
   int64_t of(MemoryTag tag) const { return bytes[static_cast<int>(tag)]; }
   int64_t total() const;
 
+  int64_t machine_bytes = 0;  // free memory of the machine, or of its GPU, when it was planned
   int64_t blocks_per_sequence = 0;  // of max_model_len tokens
   int64_t max_context = 0;  // longest single sequence that the KV memory holds, at most the model's
   int64_t max_sequences_at_context() const { return num_blocks / blocks_per_sequence; }
