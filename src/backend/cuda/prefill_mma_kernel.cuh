@@ -133,7 +133,7 @@ class PrefillMma {
     __syncthreads();
     if (loader_.is_plain()) {
       loader_.start_values(slot(tile_), n_);
-      if (n_ != tile_begin_) loader_.locate(slot(tile_), n_ - 1);
+      locate_next_keys();
     } else {
       convert();
     }
@@ -148,7 +148,7 @@ class PrefillMma {
   // Of quantised KV the codes of K(n) and V(n) are there, and everybody is done with the tiles of
   // n + 1: codes become tiles, and those of n - 1 are asked for.
   __device__ __forceinline__ void convert() {
-    if (n_ != tile_begin_) loader_.locate(slot(tile_), n_ - 1);
+    locate_next_keys();
     loader_.convert(slot(tile_), n_);
     __syncwarp();
     start_next_keys();
@@ -163,12 +163,18 @@ class PrefillMma {
     }
     if (n_ == tile_begin_ && slot(tile_ + 1).tile.tile_end != 0) start_queries(tile_ + 1);
   }
+  // Key tile n_ - 1, or the last one of the next row tile; -1: there is none.
+  __device__ __forceinline__ const PrefillMmaSlot& next_slot() const {
+    return slot(n_ != tile_begin_ ? tile_ : tile_ + 1);
+  }
+  __device__ __forceinline__ int next_n() const {
+    return n_ != tile_begin_ ? n_ - 1 : next_slot().tile.tile_end - 1;
+  }
+  __device__ __forceinline__ void locate_next_keys() {
+    if (next_n() >= 0) loader_.locate(next_slot(), next_n());
+  }
   __device__ __forceinline__ void start_next_keys() {
-    if (n_ != tile_begin_) return loader_.start(slot(tile_), n_ - 1);
-    const PrefillMmaSlot& next = slot(tile_ + 1);
-    if (next.tile.tile_end == 0) return;
-    loader_.locate(next, next.tile.tile_end - 1);
-    loader_.start(next, next.tile.tile_end - 1);
+    if (next_n() >= 0) loader_.start(next_slot(), next_n());
   }
 
   // ---- queries: a warp's own rows of shared memory
@@ -258,7 +264,7 @@ class PrefillMma {
     const float scale = p_.cap_scale != 0.f ? p_.score_scale : p_.score_scale * k_scale();
 #pragma unroll
     for (int t = 0; t < G::kRowTiles; t++)
-      if (softmax_[t].weigh(s[t], scale, weights[t])) {
+      if (softmax_[t].weigh(s[t], scale, n_ == ranges_[warp()].end - 1, weights[t])) {
 #pragma unroll
         for (int i = 0; i < G::kDims / 8; i++)
 #pragma unroll

@@ -59,7 +59,7 @@ class PrefillMmaLoader {
  private:
   // Where registers are short a block number is kept by one lane and shuffled when it is needed,
   // which costs time.
-  static constexpr bool kShared = !G::kBf16 && G::kWarpGroups > 2;
+  static constexpr bool kShared = G::kWarpGroups > 2;
   static constexpr int kKept = kShared ? 1 : G::kWarpGroups;
 
   __device__ __forceinline__ bool is_native() const {

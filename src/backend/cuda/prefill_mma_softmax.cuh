@@ -27,12 +27,20 @@ struct PrefillMmaSoftmax {
     sum[0] = sum[1] = 0;
   }
 
-  // Scores become weights; true if O must be multiplied by `correction`.
-  __device__ __forceinline__ bool weigh(const Scores& s, float scale, Weights& weights) {
-    form(s, scale, weights);
-    const bool redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
+  // Scores become weights; true if O must be multiplied by `correction`. `first`: of their rows;
+  // only a shorter way to the same bits, for which f16 kernels have no registers.
+  __device__ __forceinline__ bool weigh(const Scores& s,
+                                        float scale,
+                                        bool first,
+                                        Weights& weights) {
+    first = first && G::kBf16;
+    bool redo = first;
+    if (!first) {
+      form(s, scale, weights);
+      redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
+    }
     if (redo) {
-      raise(s, scale);
+      raise(s, scale, first);
       form(s, scale, weights);
       sum[0] *= correction[0];
       sum[1] *= correction[1];
@@ -65,7 +73,7 @@ struct PrefillMmaSoftmax {
       }
   }
 
-  __device__ __forceinline__ void raise(const Scores& s, float scale) {
+  __device__ __forceinline__ void raise(const Scores& s, float scale, bool first) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
       float x = s[0][row * 2], y = s[0][row * 2 + 1];
@@ -80,7 +88,7 @@ struct PrefillMmaSoftmax {
       uint32_t any = any_[row];
       any |= __shfl_xor_sync(~0u, any, 1);
       any |= __shfl_xor_sync(~0u, any, 2);
-      const bool up = (any & kAnyIsTwo) != 0;
+      const bool up = first ? x > -INFINITY : (any & kAnyIsTwo) != 0;
       const float raised = up ? x * scale + G::kHeadroom : m[row];
       correction[row] = exp2_approx(m[row] - raised);
       m[row] = raised;

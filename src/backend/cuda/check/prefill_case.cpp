@@ -241,6 +241,7 @@ void PrefillCase::launch(const Part& part,
   launch.mask = s_.mask;
   launch.ticket = ticket_.as<int32_t>();
   launch.section_heads = s_.section_heads;
+  launch.num_multiprocessors = s_.num_multiprocessors;
   launch.ranks = s_.ranks;
   launch.path = s_.path;
   launch.scratch = scratch;

@@ -37,6 +37,7 @@ struct PrefillCaseShape {
   bool rising_blocks = false;  // block ids in order instead of at random
   int32_t first_block = 0;     // ids from here on: pools beyond 2^31 elements
   int32_t section_heads = 0;
+  int32_t num_multiprocessors = 132;
   int32_t ranks = 0;  // as PrefillLaunch
   uint32_t seed = 1;
 };

@@ -115,11 +115,13 @@ class PrefillChecker {
       for (int32_t S : {16, 24, 32, 48, 64, 128}) {
         if (small_ ? S != 48 : !kind.is_main() && S % 48 != 0 && S != 64) continue;
         s.block_size = S;
-        s.kv_lens = brief ? Lens{70} : Lens{200, 77, 64, 1001, 513, 128, 129};
-        s.q_lens = brief ? Lens{40} : Lens{200, 1, 64, 333, 128, 127, 129};
+        s.num_multiprocessors = S == 48 ? 2 : 132;  // few: a block has many row tiles
+        s.kv_lens = brief ? Lens{70, 300} : Lens{200, 77, 64, 1001, 513, 128, 129};
+        s.q_lens = brief ? Lens{40, 300} : Lens{200, 1, 64, 333, 128, 127, 129};
         check(s, fmt::format("{} S{}", who, S));
       }
       s.block_size = 16;
+      s.num_multiprocessors = 132;
       if (brief) continue;
       s.kv_lens = {300, 700}, s.q_lens = {300, 5};
       s.mask = PrefillMask::full;
@@ -196,7 +198,9 @@ class PrefillChecker {
       s.jumps = Jumps::spikes;
       same_bits(s, kind.name() + " window, spikes");
     }
-    fmt::print("bits: twice, alone, chunks, block sizes and orders, sections, replay\n");
+    fmt::print(
+        "bits: twice, alone, chunks, block sizes and orders, sections, few multiprocessors, "
+        "replay\n");
   }
 
   void same_bits(const PrefillCaseShape& s, const std::string& who) {
@@ -220,6 +224,9 @@ class PrefillChecker {
     PrefillCaseShape alone = s;
     alone.ranks = 1;
     expect(same(whole, PrefillCase(alone).output()), who + " bits: without pairs");
+    PrefillCaseShape few = s;
+    few.num_multiprocessors = 2;
+    expect(same(whole, PrefillCase(few).output()), who + " bits: 2 multiprocessors");
     replayed(batch, whole, who);
   }
 
