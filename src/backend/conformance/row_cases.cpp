@@ -161,6 +161,9 @@ void add_row_cases(std::vector<Case>& cases) {
                                      cols),
                          [=](Session& s) { norm_case(s, kind, add, cols); }});
       }
+  // 48 KiB of f32: where a GPU's shared memory has to be asked for.
+  cases.push_back(
+      {"norm_rms_12288", [](Session& s) { norm_case(s, NormKind::rms, Add::none, 12288); }});
   constexpr std::string_view kFunctions[] = {"silu", "gelu_tanh", "gelu_erf", "relu"};
   for (int f = 0; f < 4; f++)
     for (const bool gated : {false, true})

@@ -3,7 +3,7 @@
 //   norm: a block of 256 threads a row, which lies in shared memory as f32 while it is summed.
 //   activation, gather_rows, rope_angles: a thread a number (or 16 bytes), blocks over (row, part).
 //   Moves each row once in and once out; 5 to 20 FLOPs an element.
-//   Limits, checked by rows.cpp: C <= 48K columns (norm), pairs <= 256 (rope_angles).
+//   Limits: C <= 48K columns (norm; limits.cpp), pairs <= 256 (rope_angles; rows.cpp).
 //   Must equal the reference's norm, activation, rope_angles, gather_rows within rounding.
 #include "backend/cuda/numbers.cuh"
 #include "backend/cuda/ptx.cuh"
@@ -129,9 +129,8 @@ int32_t blocks_for(int64_t threads) {
 
 void launch_norm(const NormParams& params, const LaunchOptions& options) {
   const int32_t bytes = params.num_cols * int32_t{sizeof(float)};
-  if (bytes > 48 << 10)
-    CUDA_CHECK(
-        cudaFuncSetAttribute(norm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  // Always: with what the sums take, 48 KiB are passed before `bytes` reaches them.
+  CUDA_CHECK(cudaFuncSetAttribute(norm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   launch_kernel(norm_kernel, {params.num_rows, kThreads, bytes}, options, params);
 }
 
