@@ -37,6 +37,10 @@ Rules random_rules(Session& s, int64_t vocabulary) {
     if (r % 3 == 1) {
       for (int64_t token = 0; token < vocabulary; token += s.integer(1, 30))
         rules.bias[r].push_back({int32_t(token), s.integer(0, 3) == 0 ? -100.f : s.uniform(-5, 5)});
+      for (int n = 0; n < 8; n++) {  // a token may stand in the list twice
+        const TokenValue again = rules.bias[r][s.integer(0, std::ssize(rules.bias[r]) - 1)];
+        rules.bias[r].push_back({again.token, s.uniform(-5, 5)});
+      }
       row.bias = rules.bias[r];
     }
     if (r % 4 == 1) {
@@ -52,8 +56,11 @@ Rules random_rules(Session& s, int64_t vocabulary) {
 void process_case(Session& s, int64_t vocabulary) {
   const Rules rules = random_rules(s, vocabulary);
   const float size = 4;
-  Array logits = s.array(
-      kRows, vocabulary, s.normal_values(kRows * vocabulary, size), Session::Precision::f32);
+  std::vector<float> values = s.normal_values(kRows * vocabulary, size);
+  for (int64_t r = 0; r < kRows; r++)  // a ban holds whatever the logit
+    for (const TokenValue& bias : rules.bias[r])
+      if (bias.value <= kBanBias) values[r * vocabulary + bias.token] = kInfinity;
+  Array logits = s.array(kRows, vocabulary, values, Session::Precision::f32);
   s.check({.what = "process_logits",
            .rows = kRows,
            .call =

@@ -2,7 +2,8 @@
 //   In: logits [R, V] f32, edits [n]. Out: logits, in place.
 //   A thread one edit: one logit, or the 32 of a mask's word.
 //   Moves 40 bytes an edit; a few FLOPs.
-//   Limits, checked by sample.cpp: rows and tokens are within the logits (the caller's promise).
+//   No two edits of a list have one logit: sample.cpp sees to it. That rows and tokens are within
+//   the logits is the caller's promise and is not checked.
 //   Must equal the reference's process_logits within f32 rounding; an edit touches its logit alone.
 #include <cmath>
 
@@ -27,9 +28,8 @@ __global__ void __launch_bounds__(kThreads) edit_kernel(const __grid_constant__ 
       row[edit.at] = (x > 0.f ? x / edit.repetition : x * edit.repetition) - edit.amount;
       return;
     }
-    case EditKind::bias:
-      // A token may stand in the list twice.
-      atomicAdd(&row[edit.at], edit.amount <= p.ban ? -INFINITY : edit.amount);
+    case EditKind::bias:  // a ban is stored: NaN or +inf plus -inf would be NaN
+      row[edit.at] = edit.amount == -INFINITY ? -INFINITY : row[edit.at] + edit.amount;
       return;
     case EditKind::mask:
       for (int b = 0; b < 32; b++)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/logit_bias.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -61,7 +62,6 @@ void Sampling::flush(const ProcessLogitsArgs& args, EditKind kind) {
                 .row_floats = args.logits.row_bytes() / int64_t{sizeof(float)},
                 .vocabulary = static_cast<int32_t>(args.logits.cols()),
                 .num_edits = static_cast<int32_t>(edits_.size()),
-                .ban = kBanBias,
                 .kind = kind},
                {.stream = stream_});
   edits_.clear();
@@ -70,6 +70,7 @@ void Sampling::flush(const ProcessLogitsArgs& args, EditKind kind) {
 void Sampling::process_logits(const ProcessLogitsArgs& args) {
   PG_CHECK(workspace_ != nullptr, "no workspace");
   PG_CHECK(args.logits.rows() == int64_t(args.rows.size()), "{} rules", args.rows.size());
+  edits_.clear();  // of a call that failed
   const auto add = [&](EditKind kind, const LogitEdit& edit) {
     edits_.push_back(edit);
     if (edits_.size() == kMaxEdits) flush(args, kind);
@@ -86,7 +87,7 @@ void Sampling::process_logits(const ProcessLogitsArgs& args) {
     }
   flush(args, EditKind::penalty);
   for (size_t r = 0; r < args.rows.size(); r++)
-    for (const TokenValue& bias : args.rows[r].bias) {
+    for (const TokenValue& bias : folded_biases(args.rows[r].bias)) {
       LogitEdit edit = edit_of(int64_t(r), bias.token);
       edit.amount = bias.value;
       add(EditKind::bias, edit);

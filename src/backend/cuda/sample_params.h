@@ -12,7 +12,7 @@ namespace pagoda::cuda {
 struct LogitEdit {
   int32_t row;
   int32_t at;        // token; of a mask, the index of its word
-  float amount;      // penalty: what is subtracted; bias: what is added
+  float amount;      // penalty: what is subtracted; bias: what is added, -inf: a ban
   float repetition;  // penalty: divides what is positive, multiplies the rest
   uint32_t allowed;  // mask: bit i allows token 32 at + i
   uint32_t unused[3];
@@ -23,7 +23,6 @@ struct EditParams {
   const LogitEdit* edits;
   int64_t row_floats;
   int32_t vocabulary, num_edits;
-  float ban;  // a bias from here down is -inf
   EditKind kind;
 };
 void launch_edits(const EditParams& params, const LaunchOptions& options);
