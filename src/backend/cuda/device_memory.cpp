@@ -1,5 +1,7 @@
 #include "backend/cuda/device_memory.h"
 
+#include <memory>
+
 #include "backend/cuda/launch.h"
 #include "base/error.h"
 
@@ -14,9 +16,11 @@ std::byte* DeviceAllocator::take(int64_t bytes) {
     return nullptr;
   }
   CUDA_CHECK(status);
+  const auto free = [](void* owned) { cudaFree(owned); };
+  std::unique_ptr<void, decltype(free)> owner(data, free);
   CUDA_CHECK(cudaMemset(data, 0, static_cast<size_t>(bytes)));
   CUDA_CHECK(cudaStreamSynchronize(nullptr));  // other streams don't wait for this one
-  return static_cast<std::byte*>(data);
+  return static_cast<std::byte*>(owner.release());
 }
 
 // Waits for the device, so nothing that was enqueued still uses the memory.
