@@ -29,6 +29,7 @@ struct WorkspaceShape {
   int32_t max_context = 0;     // keys of a sequence
   int64_t max_cols = 0;        // longest row that linear reads
   int64_t max_rows = 0;        // widest output of linear
+  int64_t norm_cols = 0;       // longest row that norm reads
   int32_t num_heads = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
@@ -68,7 +69,7 @@ class Backend {
     return weight;
   }
   // Scratch memory for operations up to `shape`; reserve takes it, once, before the first
-  // operation.
+  // operation. Both throw Error{"cuda.unsupported"} for a shape that the device has no kernels for.
   virtual int64_t workspace_bytes(const WorkspaceShape& shape) const = 0;
   virtual void reserve_workspace(const WorkspaceShape& shape) = 0;
 

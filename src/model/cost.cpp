@@ -47,6 +47,7 @@ WorkspaceShape workspace_shape(const ModelConfig& config, const ModelLimits& lim
   shape.max_cols = std::max<int64_t>({config.hidden_size, q_size, config.intermediate_size});
   shape.max_rows = std::max<int64_t>(
       {config.qkv_size(), 2 * int64_t{config.intermediate_size}, config.vocab_size});
+  shape.norm_cols = config.hidden_size;
   shape.num_heads = config.num_heads;
   shape.kv_heads = config.num_kv_heads;
   shape.head_dim = config.head_dim;

@@ -11,8 +11,8 @@ void rope_store_kv(const AppendLaunch& launch, const LaunchOptions& options) {
   const KvFormat& format = args.kv.format;
   const int32_t dim = format.k_dim;
   PG_CHECK(dim == format.v_dim, "K {} V {}", dim, format.v_dim);
-  if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 192 && dim != 256)
-    throw Error("cuda.unsupported", "head size {}: 64, 80, 96, 128, 192 and 256 are", dim);
+  if (!has_head_size(dim))
+    throw Error("cuda.unsupported", "head size {}: {} are supported", dim, kHeadSizeNames);
   if (format.data_bytes(dim) / format.block_size % 16 != 0)
     throw Error("cuda.unsupported",
                 "head size {} with {} KV: a row must be a multiple of 16 bytes",

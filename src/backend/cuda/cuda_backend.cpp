@@ -1,6 +1,5 @@
 #include "backend/cuda/cuda_backend.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "backend/cuda/append.h"
@@ -8,6 +7,7 @@
 #include "backend/cuda/block_copy.h"
 #include "backend/cuda/device_memory.h"
 #include "backend/cuda/kv_read.h"
+#include "backend/cuda/limits.h"
 #include "backend/cuda/linear.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sample.h"
@@ -73,17 +73,14 @@ class CudaBackend final : public Backend {
   }
 
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {
+    check_limits(shape);
     return attention_.workspace_bytes(shape) + Sampling::workspace_bytes(shape);
   }
   void reserve_workspace(const WorkspaceShape& shape) override {
-    constexpr int32_t kHeadSizes[] = {0, 64, 80, 96, 128, 192, 256};
-    if (std::count(std::begin(kHeadSizes), std::end(kHeadSizes), shape.head_dim) == 0)
-      throw Error("cuda.unsupported",
-                  "head size {}: 64, 80, 96, 128, 192 and 256 are; use --device cpu",
-                  shape.head_dim);
     synchronize();
-    workspace_ = Buffer();
-    workspace_ = allocator_.allocate(workspace_bytes(shape), MemoryTag::workspace);
+    // The old one goes last: attention and sampling know where it lies, until they know better.
+    Buffer workspace = allocator_.allocate(workspace_bytes(shape), MemoryTag::workspace);
+    workspace_.swap(workspace);
     attention_.reserve(shape, workspace_.data());
     sampling_.reserve(shape, workspace_.data() + attention_.workspace_bytes(shape));
   }

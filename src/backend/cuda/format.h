@@ -1,10 +1,22 @@
-// The waist's KV dtypes as the kernels' formats, and which head sizes each has.
+// The waist's KV dtypes as the kernels' formats, and the head sizes that there are.
 #pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "backend/cuda/kv_layout.h"
 #include "backend/kv_format.h"
+#include "base/error.h"
 
 namespace pagoda::cuda {
+
+// Of every format, as far as a row of it is whole units of 16 bytes.
+constexpr std::array<int32_t, 6> kHeadSizes = {64, 80, 96, 128, 192, 256};
+constexpr std::string_view kHeadSizeNames = "64, 80, 96, 128, 192 and 256";
+constexpr bool has_head_size(int32_t dim) {
+  return std::find(kHeadSizes.begin(), kHeadSizes.end(), dim) != kHeadSizes.end();
+}
 
 // Throws Error{"cuda.unsupported"} for f32.
 inline Format cuda_format(KvDType dtype) {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "backend/cuda/limits.h"
 #include "base/error.h"
 
 namespace pagoda::cuda {
 namespace {
-
-constexpr int64_t kMaxNormCols = 48 << 10;  // as f32 in a block's shared memory
 
 const float* floats(ConstTensorView view) {
   return view.empty() ? nullptr : view.as<float>();

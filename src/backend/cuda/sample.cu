@@ -5,7 +5,7 @@
 //   2^-40, so sums are exact in any order. "Where in descending order of logit and ascending id
 //   does the sum pass y?" is answered by four passes over the row, each a histogram by 8 bits of
 //   the logit's order-preserving key; top-k, top-p and the draw are that question. Moves V x 4
-//   bytes (from L2) 2 to 20 times; a few FLOPs an element. Limits, checked by sample.cpp: V < 2^23.
+//   bytes (from L2) 2 to 20 times; a few FLOPs an element. Limits, checked by limits.cpp: V < 2^23.
 //   Must equal the reference's sample but where a draw lies within rounding of a border.
 #include <cmath>
 
