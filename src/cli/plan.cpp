@@ -34,9 +34,9 @@ void plan(const Flags& flags) {
   std::string text;
   if (flags.is_table) {
     std::vector<MemoryPlan> plans;
-    for (const char* dtype : {"f32", "f16", "bf16", "int8", "int4"}) {
+    for (const KvDType dtype : kv_dtypes_of(backend->name())) {
       EngineSettings settings = flags.settings;
-      settings.kv_cache_dtype = dtype;
+      settings.kv_cache_dtype = name(dtype);
       plans.push_back(plan_for(settings));
     }
     text = flags.output.is_json ? plan_table_json(config, plans) : plan_table_text(config, plans);

@@ -88,6 +88,15 @@ int64_t MemoryPlan::sequences_within(int64_t available_bytes) const {
   return left <= 0 ? 0 : kv_blocks_within(kv_layout, left) / blocks_per_sequence;
 }
 
+std::span<const KvDType> kv_dtypes_of(std::string_view backend_name) {
+  static constexpr KvDType kOfCpu[] = {
+      KvDType::f32, KvDType::f16, KvDType::bf16, KvDType::int8, KvDType::int4};
+  static constexpr KvDType kOfGpu[] = {
+      KvDType::f16, KvDType::bf16, KvDType::fp8, KvDType::int8, KvDType::int4};
+  if (backend_name.starts_with("cuda")) return kOfGpu;
+  return kOfCpu;
+}
+
 KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend) {
   const bool is_cpu = backend.name().starts_with("cpu");
   if (settings.kv_cache_dtype == "auto")
@@ -97,13 +106,14 @@ KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend)
   if (!dtype)
     throw Error(
         "usage.kv_cache_dtype", "--kv-cache-dtype: unknown dtype {}", settings.kv_cache_dtype);
-  if (is_cpu && *dtype == KvDType::fp8)
+  const auto there = kv_dtypes_of(backend.name());
+  if (std::find(there.begin(), there.end(), *dtype) != there.end()) return *dtype;
+  if (*dtype == KvDType::fp8)
     throw Error("usage.kv_cache_dtype",
                 "--kv-cache-dtype fp8 needs a GPU; on a CPU use int8, int4 or bf16");
-  if (backend.name().starts_with("cuda") && *dtype == KvDType::f32)
-    throw Error("usage.kv_cache_dtype",
-                "--kv-cache-dtype f32 needs a CPU; on a GPU use bf16, f16, fp8, int8 or int4");
-  return *dtype;
+  throw Error("usage.kv_cache_dtype",
+              "--kv-cache-dtype {} needs a CPU; on a GPU use bf16, f16, fp8, int8 or int4",
+              name(*dtype));
 }
 
 MemoryPlan make_memory_plan(const ModelConfig& config,

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "base/buffer.h"
@@ -48,8 +50,10 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
                             const Backend& backend,
                             int64_t available_bytes);
 
-// What "auto" means: bf16 where the CPU multiplies it, else f16. Throws
-// Error{"usage.kv_cache_dtype"} for fp8 on a CPU, f32 on a GPU.
+// The KV dtypes of a backend, by its name: fp8 is a GPU's, f32 a CPU's.
+std::span<const KvDType> kv_dtypes_of(std::string_view backend_name);
+// What "auto" means: bf16 on a GPU and where the CPU multiplies it, else f16. Throws
+// Error{"usage.kv_cache_dtype"} for a dtype that the backend has not.
 KvDType resolve_kv_dtype(const EngineSettings& settings, const Backend& backend);
 
 // Memory that this process may still take: MemAvailable, within its cgroup's limit; of a backend

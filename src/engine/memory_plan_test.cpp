@@ -1,9 +1,13 @@
 #include "engine/memory_plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "backend/reference.h"
 #include "base/error.h"
+#include "engine/model_source.h"
 #include "model/shapes.h"
 
 namespace pagoda {
@@ -68,6 +72,27 @@ TEST(MemoryPlan, a_window_group_holds_a_window) {
   const MemoryPlan plan = plan_of("gemma3-270m", settings_of(32768, "bf16"));
   const int64_t all_full = int64_t{2} * 18 * 1 * 256 * 32768 * 2;
   EXPECT_LT(plan.of(MemoryTag::kv), all_full / 4);
+}
+
+TEST(KvDTypes, are_those_that_the_backend_takes) {
+  using testing::ElementsAre;
+  EXPECT_THAT(kv_dtypes_of("cuda (NVIDIA H200, sm_90)"),
+              ElementsAre(KvDType::f16, KvDType::bf16, KvDType::fp8, KvDType::int8, KvDType::int4));
+  const auto backend = make_reference_backend();
+  const auto there = kv_dtypes_of(backend->name());
+  for (const std::string_view dtype : kKvDTypeNames) {
+    const EngineSettings settings = settings_of(100, std::string(dtype));
+    if (std::find(there.begin(), there.end(), *kv_dtype_named(dtype)) == there.end())
+      EXPECT_THROW(resolve_kv_dtype(settings, *backend), Error) << dtype;
+    else
+      EXPECT_EQ(resolve_kv_dtype(settings, *backend), *kv_dtype_named(dtype));
+  }
+}
+
+TEST(GpuActivations, are_of_the_type_of_a_16_bit_cache) {
+  EXPECT_EQ(gpu_activations(settings_of(100, "f16")), DType::f16);
+  for (const char* dtype : {"auto", "bf16", "fp8", "int8", "int4"})
+    EXPECT_EQ(gpu_activations(settings_of(100, dtype)), DType::bf16) << dtype;
 }
 
 TEST(AvailableMemory, is_a_plausible_number) {

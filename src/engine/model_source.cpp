@@ -36,6 +36,10 @@ ModelSource model_of_shape(ModelConfig config) {
   return source;
 }
 
+DType gpu_activations(const EngineSettings& settings) {
+  return settings.kv_cache_dtype == "f16" ? DType::f16 : DType::bf16;
+}
+
 #if PAGODA_HAS_CUDA
 std::vector<std::string> cuda_devices() {
   std::vector<std::string> names;
@@ -44,7 +48,8 @@ std::vector<std::string> cuda_devices() {
 }
 
 namespace {
-std::unique_ptr<Backend> make_gpu_backend(const std::string& device) {
+std::unique_ptr<Backend> make_gpu_backend(const EngineSettings& settings) {
+  const std::string& device = settings.device;
   const size_t colon = device.find(':');
   int32_t index = 0;
   if (colon != std::string::npos) {
@@ -59,7 +64,7 @@ std::unique_ptr<Backend> make_gpu_backend(const std::string& device) {
   if (cuda::num_devices() == 0)
     throw Error(
         "device.unavailable", "--device {}: no GPU or no driver here; use --device cpu", device);
-  return cuda::make_cuda_backend({.device = index});
+  return cuda::make_cuda_backend({.device = index, .activations = gpu_activations(settings)});
 }
 }  // namespace
 #else
@@ -68,16 +73,16 @@ std::vector<std::string> cuda_devices() {
 }
 
 namespace {
-std::unique_ptr<Backend> make_gpu_backend(const std::string& device) {
+std::unique_ptr<Backend> make_gpu_backend(const EngineSettings& settings) {
   throw Error("device.unavailable",
               "--device {}: this build has no CUDA backend; use --device cpu",
-              device);
+              settings.device);
 }
 }  // namespace
 #endif
 
 std::unique_ptr<Backend> make_backend(const EngineSettings& settings) {
-  if (settings.device.starts_with("cuda")) return make_gpu_backend(settings.device);
+  if (settings.device.starts_with("cuda")) return make_gpu_backend(settings);
   const int threads = settings.threads > 0 ? settings.threads : default_num_threads();
   return cpu::make_cpu_backend({.num_threads = threads, .isa = cpu::chosen_isa()});
 }

@@ -29,6 +29,10 @@ constexpr DType kShapeDType = DType::bf16;  // of a shape's weights
 ModelSource open_model(const std::filesystem::path& path);
 ModelSource model_of_shape(ModelConfig config);
 
+// What a GPU computes in: bf16, but f16 where the KV cache shall be f16, since its kernels want
+// queries and a 16-bit cache alike. (bf16's range is f32's; f16 ends at 65504.)
+DType gpu_activations(const EngineSettings& settings);
+
 // The device that the settings name; "auto" is the CPU. Throws Error{"device.unavailable"}.
 std::unique_ptr<Backend> make_backend(const EngineSettings& settings);
 // Names of the GPUs that "cuda:N" can mean; none in a build without CUDA.
