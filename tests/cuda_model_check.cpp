@@ -190,7 +190,7 @@ int run() {
         wrong += !holds(shape, format);
       } catch (const Error& e) {
         fmt::print("{} {}\n", label(shape, format), e.message());
-        wrong += e.kind() != "cuda.unsupported";
+        wrong++;
       }
   fmt::print("cuda_model_check: {} wrong\n", wrong);
   return wrong > 0;
