@@ -25,8 +25,8 @@ void move_blocks(std::span<const KvView> layers,
       n++;
     }
     p.num_slices = static_cast<int32_t>(ceil_div(p.block_bytes, kSliceBytes));
-    for (size_t first = 0; first < pairs.size(); first += kMaxPairs) {
-      p.num_pairs = static_cast<int32_t>(std::min<size_t>(kMaxPairs, pairs.size() - first));
+    for (size_t first = 0; first < pairs.size(); first += kMaxMoves) {
+      p.num_pairs = static_cast<int32_t>(std::min<size_t>(kMaxMoves, pairs.size() - first));
       std::copy_n(pairs.data() + first, p.num_pairs, p.pairs);
       p.num_layers = static_cast<int32_t>(n);
       launch_blocks(p, options);

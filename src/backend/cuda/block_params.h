@@ -9,7 +9,7 @@ namespace pagoda::cuda {
 
 constexpr int64_t kSliceBytes = 32 << 10;
 constexpr int kMaxLayers = 96;
-constexpr int kMaxPairs = 192;
+constexpr int kMaxMoves = 192;
 
 struct BlockMove {
   int32_t from;  // < 0: zeroes
@@ -18,7 +18,7 @@ struct BlockMove {
 
 struct BlockParams {
   uint8_t* layers[kMaxLayers];
-  BlockMove pairs[kMaxPairs];
+  BlockMove pairs[kMaxMoves];
   int64_t block_bytes;
   int32_t num_layers, num_pairs, num_slices;
 };

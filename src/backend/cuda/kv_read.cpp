@@ -1,8 +1,8 @@
 #include "backend/cuda/kv_read.h"
 
-#include <cmath>
 #include <cstring>
 
+#include "backend/cuda/e4m3.h"
 #include "backend/cuda/format.h"
 #include "base/half.h"
 
@@ -18,15 +18,6 @@ T load(const std::byte* from) {
 
 float half_at(const std::byte* scales, int64_t i) {
   return f16_to_f32(load<uint16_t>(scales + 2 * i));
-}
-
-// e4m3 (Micikevicius et al. 2022): bias 7, no infinities.
-float from_e4m3(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if ((bits & 0x7F) == 0x7F) return std::nanf("");
-  const float x = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return bits & 0x80 ? -x : x;
 }
 
 enum class Part : uint8_t { k, v };

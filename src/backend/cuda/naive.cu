@@ -8,6 +8,8 @@
 //   Must equal the reference's attention; a row's bits are its own, in one order for every batch.
 #include <cmath>
 
+#include "backend/cuda/codes.cuh"
+#include "backend/cuda/e4m3.h"
 #include "backend/cuda/naive_params.h"
 #include "backend/cuda/numbers.cuh"
 #include "backend/cuda/ptx.cuh"
@@ -21,32 +23,24 @@ __device__ __forceinline__ float half_at(const uint8_t* scales, int i) {
   return __half2float(reinterpret_cast<const __half*>(scales)[i]);
 }
 
-// e4m3: bias 7, no infinities (no hardware below sm_89).
-__device__ __forceinline__ float from_e4m3(uint32_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if ((bits & 0x7F) == 0x7F) return NAN;
-  const float x = exponent == 0 ? ldexpf(static_cast<float>(mantissa), -9)
-                                : ldexpf(static_cast<float>(8 + mantissa), exponent - 10);
-  return bits & 0x80 ? -x : x;
-}
-
 // K or V of one token of a (block, head).
 struct StoredRow {
   const uint8_t* rows;
   const uint8_t* scales;
   int row;
-  bool is_v;
+  KeyOrValue which;
 };
 
 __device__ __forceinline__ StoredRow
-stored_row(const NaiveParams& p, int seq, int kv_head, int key, bool is_v) {
+stored_row(const NaiveParams& p, int seq, int kv_head, int key, KeyOrValue which) {
   const int64_t block =
       p.block_table[int64_t{seq} * p.max_blocks + static_cast<uint32_t>(key) / p.block_size];
   const uint8_t* head = p.kv + block * p.block_bytes + int64_t{kv_head} * p.head_bytes;
-  return {head + (is_v ? p.v_offset : 0),
-          head + (is_v ? p.v_scales_offset : p.k_scales_offset),
+  const bool is_key = which == KeyOrValue::key;
+  return {head + (is_key ? 0 : p.v_offset),
+          head + (is_key ? p.k_scales_offset : p.v_scales_offset),
           static_cast<int>(static_cast<uint32_t>(key) % p.block_size),
-          is_v};
+          which};
 }
 
 __device__ __forceinline__ float element(const NaiveParams& p, const StoredRow& r, int dim) {
@@ -67,8 +61,9 @@ __device__ __forceinline__ float element(const NaiveParams& p, const StoredRow& 
       break;
   }
   const uint32_t word = *reinterpret_cast<const uint32_t*>(at(D / 2, dim / 8 * 4));
-  const uint32_t n = r.is_v ? unpack_int4_v(word >> (dim % 8 / 4 * 16) & 0xFFFF, dim % 4)
-                            : unpack_int4_k(word, dim % 8);
+  const uint32_t n = r.which == KeyOrValue::key
+                         ? unpack_int4_k(word, dim % 8)
+                         : unpack_int4_v(word >> (dim % 8 / 4 * 16) & 0xFFFF, dim % 4);
   const int group = r.row * ((D + kScaleDims - 1) / kScaleDims) + dim / kScaleDims;
   return fmaf(
       static_cast<float>(n), half_at(r.scales, 2 * group), half_at(r.scales, 2 * group + 1));
@@ -108,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) naive_kernel(const __grid_constant__
     q[d] = read_number(p.q, row, int64_t{head} * p.head_dim + d);
   __syncthreads();
   const auto score_of = [&](int key) {
-    const StoredRow k = stored_row(p, seq, kv_head, key, false);
+    const StoredRow k = stored_row(p, seq, kv_head, key, KeyOrValue::key);
     float score = 0.f;
 #pragma unroll 1
     for (int d = 0; d < p.head_dim; d++) score = fmaf(q[d], element(p, k, d), score);
@@ -128,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) naive_kernel(const __grid_constant__
     __syncthreads();
 #pragma unroll 1
     for (int i = 0; i < kThreads && begin + i <= position; i++) {
-      const StoredRow v = stored_row(p, seq, kv_head, begin + i, true);
+      const StoredRow v = stored_row(p, seq, kv_head, begin + i, KeyOrValue::value);
       sum += weights[i];
 #pragma unroll
       for (int j = 0; j < 2; j++)

@@ -1,6 +1,6 @@
 // Attention without FlashAttention: every score twice, in f32, a key at a time, straight from its
-// definition. For comparison (`--attention naive`) and for what the fast kernels do not cover: head
-// sizes up to 256 whose stored rows are multiples of 16 bytes, every KV format, every GPU.
+// definition. For comparison, where `--attention naive` asks for it; nothing else falls back to it.
+// Every KV format, every GPU, head sizes up to 256 whose stored rows are multiples of 16 bytes.
 #pragma once
 
 #include "backend/cuda/launch.h"
