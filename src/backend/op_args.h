@@ -81,7 +81,8 @@ enum class RopeStyle : uint8_t {
 };
 
 // Normalises (where the model does) and rotates Q and K, and writes K and V to their slots in the
-// cache's format. This step's own tokens are read back from there by attention.
+// cache's format. This step's own tokens are read back from there by attention, which may read the
+// older ones before this operation has ended: nothing but a step's own tokens is stored by it.
 struct RopeStoreKvArgs {
   TensorView q;                 // [T, H * D], in place; a slice of the QKV product
   ConstTensorView k;            // [T, KH * D]
@@ -98,7 +99,8 @@ struct RopeStoreKvArgs {
 
 // Causal softmax(q · kᵀ * scale) · v over the paged cache (Dao et al. 2022; Kwon et al. 2023), with
 // G = H / KH query heads to a KV head. Row at position p sees keys max(0, p - window + 1) … p. A
-// row without keys gives 0 and log-sum-exp -inf.
+// row without keys gives 0 and log-sum-exp -inf. Right behind rope_store_kv, keys below a
+// sequence's kv_len - q_len must have been written before it: they may be read while it still runs.
 struct AttentionArgs {
   ConstTensorView q;  // [T, H * D]
   KvView kv;

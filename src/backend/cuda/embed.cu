@@ -2,7 +2,7 @@
 //   In: table [V, C] packed, ids [T]; perhaps positions [max_context, C], position_ids [T].
 //   Out: [T, C] f32, f16 or bf16. A thread 8 elements, blocks over (token, group of 8).
 //   Moves T C (packed bytes + 2); a few FLOPs an element.
-//   Limits, checked by linear.cpp: ids within the table are the caller's promise.
+//   Ids and positions within their tables are the caller's promise and are not checked.
 //   Must equal the reference's embed within rounding.
 #include "backend/cuda/dequantise.cuh"
 #include "backend/cuda/numbers.cuh"

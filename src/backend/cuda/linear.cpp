@@ -102,6 +102,18 @@ void embed(const EmbedArgs& args, const LaunchOptions& options) {
 }
 
 void linear(const LinearArgs& args, const LaunchOptions& options) {
+  const int64_t T = args.out.rows(), N = args.out.cols();
+  PG_CHECK(args.x.rows() == T, "x {} rows, out {}", args.x.rows(), T);
+  PG_CHECK(args.bias.empty() || (args.bias.rows() == 1 && args.bias.cols() == N),
+           "bias {}, out {} columns",
+           args.bias.cols(),
+           N);
+  PG_CHECK(args.residual.empty() || (args.residual.rows() == T && args.residual.cols() == N),
+           "residual {} x {}, out {} x {}",
+           args.residual.rows(),
+           args.residual.cols(),
+           T,
+           N);
   int64_t column = 0;
   for (const Weight* weight : args.weights) {
     PG_CHECK(weight->cols == args.x.cols(), "cols {} x {}", weight->cols, args.x.cols());
