@@ -15,7 +15,11 @@ namespace fs = std::filesystem;
 
 MemoryPlan planned(const ModelSource& source, const EngineSettings& settings) {
   const auto backend = make_backend(settings);
-  return make_memory_plan(source.description.config, source.sizes(*backend), settings, *backend, 0);
+  return make_memory_plan(source.description.config,
+                          source.sizes(*backend),
+                          settings,
+                          *backend,
+                          available_memory_bytes(*backend));
 }
 
 void answer_something(Deployment& deployment) {

@@ -28,8 +28,9 @@ void plan(const Flags& flags) {
   const ModelSource source = source_of(flags.model);
   const ModelConfig& config = source.description.config;
   const ModelSizes sizes = source.sizes(*backend);
+  const int64_t machine_bytes = available_memory_bytes(*backend);
   auto plan_for = [&](const EngineSettings& settings) {
-    return make_memory_plan(config, sizes, settings, *backend, 0);
+    return make_memory_plan(config, sizes, settings, *backend, machine_bytes);
   };
   std::string text;
   if (flags.is_table) {

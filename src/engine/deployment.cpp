@@ -61,6 +61,7 @@ Deployment::Deployment(ModelSource source, const EngineSettings& settings, const
   const ModelConfig config = source.description.config;
   plan_ = make_memory_plan(
       config, source.sizes(*backend_), settings, *backend_, available_memory_bytes(*backend_));
+  check_fits(plan_);
   if (source.checkpoint != nullptr) load_text(source.checkpoint->metadata());
   model_ = std::make_unique<Model>(
       *backend_, config, weights_of(source, settings, *backend_, progress), plan_.limits);

@@ -46,27 +46,13 @@ int64_t resolve_num_blocks(const MemoryPlan& plan, const EngineSettings& setting
               fitting == 0 ? "" : fmt::format(", or use --max-model-len {}", fitting));
 }
 
-std::string what_would_fit(const MemoryPlan& plan, int64_t tokens, int64_t available_bytes) {
+std::string what_would_fit(const MemoryPlan& plan, int64_t tokens) {
   if (tokens > 0) return fmt::format("one sequence of --max-model-len {} would fit", tokens);
-  if (plan.of(MemoryTag::weights) > available_bytes)
+  if (plan.of(MemoryTag::weights) > plan.machine_bytes)
     return "the weights alone are too large for this machine";
   return fmt::format("{} are for a step of {} tokens: lower --max-num-batched-tokens",
                      plan.of(MemoryTag::workspace),
                      plan.limits.max_tokens);
-}
-
-void check_fits(const MemoryPlan& plan, int64_t available_bytes) {
-  if (available_bytes == 0 || plan.total() <= available_bytes) return;
-  const int64_t left = available_bytes - (plan.total() - plan.of(MemoryTag::kv));
-  const int64_t blocks = left > 0 ? kv_blocks_within(plan.kv_layout, left) : 0;
-  const int64_t tokens =
-      plan.kv_layout.tokens_within(blocks, plan.limits.max_tokens, plan.max_model_len);
-  throw Error("kv.alloc_failed",
-              "{} bytes are needed ({} of them for the KV cache) and {} are available; {}",
-              plan.total(),
-              plan.of(MemoryTag::kv),
-              available_bytes,
-              what_would_fit(plan, tokens, available_bytes));
 }
 
 int64_t number_in(const std::string& path) {
@@ -83,8 +69,12 @@ int64_t MemoryPlan::total() const {
   return sum;
 }
 
+int64_t MemoryPlan::backend_total() const {
+  return uses_host_memory ? total() : total() - of(MemoryTag::vocabulary);
+}
+
 int64_t MemoryPlan::sequences_within(int64_t available_bytes) const {
-  const int64_t left = available_bytes - (total() - of(MemoryTag::kv));
+  const int64_t left = available_bytes - (backend_total() - of(MemoryTag::kv));
   return left <= 0 ? 0 : kv_blocks_within(kv_layout, left) / blocks_per_sequence;
 }
 
@@ -120,9 +110,10 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
                             const ModelSizes& sizes,
                             const EngineSettings& settings,
                             const Backend& backend,
-                            int64_t available_bytes) {
+                            int64_t machine_bytes) {
   MemoryPlan plan;
-  plan.machine_bytes = available_memory_bytes(backend);
+  plan.uses_host_memory = backend.uses_host_memory();
+  plan.machine_bytes = machine_bytes;
   plan.max_model_len = resolve_max_model_len(config, settings);
   plan.max_num_seqs = std::max(settings.max_num_seqs, 1);
   const int32_t budget =
@@ -159,8 +150,22 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
           backend.workspace_bytes(workspace_shape(config, plan.limits)) +
           StepArrays::num_bytes(backend, arrays));
   set(MemoryTag::logits, logits_bytes(config, plan.limits));
-  check_fits(plan, available_bytes);
   return plan;
+}
+
+void check_fits(const MemoryPlan& plan) {
+  const int64_t need = plan.backend_total(), available = plan.machine_bytes;
+  if (need <= available) return;
+  const int64_t left = available - (need - plan.of(MemoryTag::kv));
+  const int64_t blocks = left > 0 ? kv_blocks_within(plan.kv_layout, left) : 0;
+  const int64_t tokens =
+      plan.kv_layout.tokens_within(blocks, plan.limits.max_tokens, plan.max_model_len);
+  throw Error("kv.alloc_failed",
+              "{} bytes are needed ({} of them for the KV cache) and {} are available; {}",
+              need,
+              plan.of(MemoryTag::kv),
+              available,
+              what_would_fit(plan, tokens));
 }
 
 int64_t available_memory_bytes(const Backend& backend) {

@@ -32,8 +32,11 @@ struct MemoryPlan {
   int64_t bytes[kNumMemoryTags] = {};  // by MemoryTag
   int64_t of(MemoryTag tag) const { return bytes[static_cast<int>(tag)]; }
   int64_t total() const;
+  // Of the total: what lies in the backend's memory. The vocabulary is the host's, on a GPU too.
+  int64_t backend_total() const;
 
-  int64_t machine_bytes = 0;  // free memory of the machine, or of its GPU, when it was planned
+  bool uses_host_memory = true;  // the backend's memory is the host's
+  int64_t machine_bytes = 0;     // free memory of the machine, or of its GPU, when it was planned
   int64_t blocks_per_sequence = 0;  // of max_model_len tokens
   int64_t max_context = 0;  // longest single sequence that the KV memory holds, at most the model's
   int64_t max_sequences_at_context() const { return num_blocks / blocks_per_sequence; }
@@ -41,14 +44,16 @@ struct MemoryPlan {
   int64_t sequences_within(int64_t available_bytes) const;
 };
 
-// Throws Error: "usage.*" for settings that contradict the model, "kv.alloc_failed" with need,
-// limit and a setting that would work when `available_bytes` (0: not checked) is less than the
-// total.
+// `machine_bytes`: available_memory_bytes(backend). Throws Error: "usage.*" for settings that
+// contradict the model, "kv.alloc_failed" for KV memory that holds no sequence, "cuda.unsupported".
 MemoryPlan make_memory_plan(const ModelConfig& config,
                             const ModelSizes& sizes,
                             const EngineSettings& settings,
                             const Backend& backend,
-                            int64_t available_bytes);
+                            int64_t machine_bytes);
+// Throws Error{"kv.alloc_failed"} with need, limit and a setting that would work when the machine
+// has less than the plan takes of it.
+void check_fits(const MemoryPlan& plan);
 
 // The KV dtypes of a backend, by its name: fp8 is a GPU's, f32 a CPU's.
 std::span<const KvDType> kv_dtypes_of(std::string_view backend_name);

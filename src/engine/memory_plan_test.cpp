@@ -13,9 +13,10 @@
 namespace pagoda {
 namespace {
 
-MemoryPlan plan_of(const std::string& shape, EngineSettings settings, int64_t available = 0) {
+MemoryPlan plan_of(const std::string& shape, EngineSettings settings, int64_t machine_bytes = 0) {
   const auto backend = make_reference_backend();
-  return make_memory_plan(*shape_named(shape), {}, settings, *backend, available);
+  const ModelSizes sizes = {.weights_bytes = 0, .vocabulary_bytes = 1 << 20};
+  return make_memory_plan(*shape_named(shape), sizes, settings, *backend, machine_bytes);
 }
 
 EngineSettings settings_of(int32_t tokens, const std::string& dtype) {
@@ -61,7 +62,17 @@ TEST(MemoryPlan, too_little_memory_is_refused_with_a_setting_that_works) {
     EXPECT_EQ(e.kind(), "kv.alloc_failed");
     EXPECT_NE(e.message().find("--max-model-len 2048"), std::string::npos) << e.message();
   }
-  EXPECT_THROW(plan_of("llama2-7b", settings_of(4096, "f16"), int64_t{1} << 30), Error);
+  EXPECT_THROW(check_fits(plan_of("llama2-7b", settings_of(4096, "f16"), int64_t{1} << 30)), Error);
+}
+
+TEST(MemoryPlan, a_gpu_does_not_hold_the_vocabulary) {
+  MemoryPlan plan = plan_of("llama2-7b", settings_of(4096, "f16"));
+  plan.machine_bytes = plan.total() - plan.of(MemoryTag::vocabulary);
+  EXPECT_THROW(check_fits(plan), Error);
+  EXPECT_EQ(plan.sequences_within(plan.machine_bytes), 0);
+  plan.uses_host_memory = false;
+  EXPECT_NO_THROW(check_fits(plan));
+  EXPECT_EQ(plan.sequences_within(plan.machine_bytes), 1);
 }
 
 TEST(MemoryPlan, settings_beyond_the_model_are_refused) {
