@@ -14,13 +14,8 @@ SequenceRunner::SequenceRunner(Deployment& deployment, int32_t max_length)
       layout_(deployment.plan().kv_layout),
       max_length_(max_length),
       max_blocks_(int32_t(ceil_div(max_length, layout_.block_size))),
-      arrays_(
-          deployment.backend(),
-          StepArrays::num_ints({.max_tokens = deployment.plan().limits.max_tokens,
-                                .max_seqs = std::max(1, deployment.plan().limits.max_logit_rows),
-                                .max_blocks = max_blocks_,
-                                .num_groups = int32_t(layout_.groups.size())})),
-      logits_(int64_t{deployment.plan().limits.max_logit_rows} * deployment.config().vocab_size) {
+      arrays_(deployment.executor().arrays()) {
+  PG_CHECK(max_length <= deployment.plan().max_model_len, "{} tokens", max_length);
   // No window is given up while the sequence runs: every group has blocks for all of it.
   const auto num_groups = int32_t(layout_.groups.size());
   if (int64_t{max_blocks_} * num_groups > deployment.plan().num_blocks)
@@ -35,8 +30,7 @@ SequenceRunner::SequenceRunner(Deployment& deployment, int32_t max_length)
     std::iota(tables_.back().begin(), tables_.back().end(), group * max_blocks_);
   }
   if (!deployment.backend().uses_host_memory())
-    device_logits_ = deployment.backend().allocator().allocate(
-        std::ssize(logits_) * int64_t{sizeof(float)}, MemoryTag::logits);
+    logits_.resize(int64_t{max_rows()} * deployment.config().vocab_size);
   reset();
 }
 
@@ -83,15 +77,16 @@ void SequenceRunner::append(std::span<const int32_t> tokens) {
 std::span<const float> SequenceRunner::logits(std::span<const int32_t> rows) {
   const auto R = int64_t(rows.size()), V = int64_t{deployment_.config().vocab_size};
   Backend& backend = deployment_.backend();
-  auto* host = reinterpret_cast<std::byte*>(logits_.data());
-  const TensorView out(
-      backend.uses_host_memory() ? host : device_logits_.data(), DType::f32, {R, V});
+  const Buffer& buffer = deployment_.executor().logits_buffer();
+  PG_CHECK(R <= max_rows(), "{} rows of {}", R, max_rows());
+  const TensorView out(buffer.data(), DType::f32, {R, V});
   arrays_.begin();
   const auto rows_there = arrays_.put(rows);
   arrays_.send();
   deployment_.model().logits(rows_there, out);
   backend.synchronize();
-  if (!backend.uses_host_memory()) backend.copy_to_host(host, out.data(), out.num_bytes());
+  if (backend.uses_host_memory()) return {buffer.as<const float>(), size_t(R * V)};
+  backend.copy_to_host(reinterpret_cast<std::byte*>(logits_.data()), out.data(), out.num_bytes());
   return std::span(logits_).first(R * V);
 }
 

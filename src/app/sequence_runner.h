@@ -1,6 +1,7 @@
 // SequenceRunner: one sequence through a deployment's model, outside the engine, with the logits of
 // any of its rows: what scoring a text needs (perplexity, comparison with other engines). Uses the
-// first blocks of the KV storage; do not mix with requests.
+// first blocks of the KV storage and the executor's buffers, so that it takes no memory that is not
+// planned; do not mix with requests.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "engine/deployment.h"
-#include "engine/step_arrays.h"
+#include "engine/model_executor.h"
 
 namespace pagoda {
 
@@ -33,10 +34,9 @@ class SequenceRunner {
   Deployment& deployment_;
   const KvLayout& layout_;
   const int32_t max_length_, max_blocks_;
-  StepArrays arrays_;
-  Buffer device_logits_;                      // where the backend's memory is not the host's
+  StepArrays& arrays_;                        // the executor's
   std::vector<std::vector<int32_t>> tables_;  // [groups][max_blocks]
-  std::vector<float> logits_;                 // [max_rows, V]
+  std::vector<float> logits_;  // [max_rows, V], where the backend's memory is another
   int32_t length_ = 0;
 };
 

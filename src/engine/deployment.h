@@ -1,6 +1,7 @@
 // Deployment: one model, loaded and ready to answer: backend, weights, KV storage, tokenizer, chat
-// template and engine, put together by the memory plan. What the backend's allocator counts
-// afterwards equals plan(), tag by tag. Driven by one thread.
+// template and engine, put together by the memory plan. What the allocators count afterwards equals
+// plan(), tag by tag: the backend's, and the host's the vocabulary where they are two. Driven by
+// one thread.
 //   Deployment deployment(open_model(path), settings, nullptr);
 //   deployment.engine().submit(…);
 #pragma once
@@ -21,6 +22,8 @@
 #include "text/tokenizer.h"
 
 namespace pagoda {
+
+class ModelExecutor;
 
 // Sampling that the model's own generation config asks for.
 struct GenerationDefaults {
@@ -58,6 +61,7 @@ class Deployment {
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   KvStorage& kv_storage() { return *kv_storage_; }
+  ModelExecutor& executor() { return *executor_; }
 
  private:
   void load_text(const Metadata& metadata);
@@ -70,7 +74,7 @@ class Deployment {
   GenerationDefaults defaults_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvStorage> kv_storage_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<ModelExecutor> executor_;
   std::unique_ptr<Engine> engine_;
 };
 

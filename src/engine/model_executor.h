@@ -30,6 +30,10 @@ class ModelExecutor final : public Executor {
   Ticket submit(const StepInput& input) override;
   void wait(Ticket ticket, StepResult& result) override;
 
+  // Its own buffers, for who runs steps of his own on the same model while this one runs none.
+  StepArrays& arrays() { return arrays_; }
+  const Buffer& logits_buffer() const { return logits_; }
+
  private:
   struct Done {
     Ticket ticket = 0;
