@@ -33,7 +33,8 @@ struct WorkspaceShape {
   int32_t num_heads = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  int64_t vocabulary = 0;  // V
+  int64_t vocabulary = 0;           // V
+  KvDType kv_dtype = KvDType::f16;  // of the cache
 };
 
 class Backend {

@@ -127,9 +127,9 @@ MemoryPlan make_memory_plan(const ModelConfig& config,
   plan.limits = {.max_tokens = std::max(budget, plan.max_num_seqs),
                  .max_seqs = plan.max_num_seqs,
                  .max_logit_rows = plan.max_num_seqs,
-                 .max_context = plan.max_model_len};
-  plan.kv_layout =
-      make_kv_layout(config.kv_specs(), resolve_kv_dtype(settings, backend), settings.block_size);
+                 .max_context = plan.max_model_len,
+                 .kv_dtype = resolve_kv_dtype(settings, backend)};
+  plan.kv_layout = make_kv_layout(config.kv_specs(), plan.limits.kv_dtype, settings.block_size);
   plan.blocks_per_sequence =
       plan.kv_layout.blocks_of_sequence(plan.max_model_len, plan.limits.max_tokens);
   plan.num_blocks = resolve_num_blocks(plan, settings);

@@ -52,6 +52,7 @@ WorkspaceShape workspace_shape(const ModelConfig& config, const ModelLimits& lim
   shape.kv_heads = config.num_kv_heads;
   shape.head_dim = config.head_dim;
   shape.vocabulary = config.vocab_size;
+  shape.kv_dtype = limits.kv_dtype;
   return shape;
 }
 

@@ -21,6 +21,7 @@ struct ModelLimits {
   int32_t max_seqs = 1;        // B
   int32_t max_logit_rows = 1;  // R
   int32_t max_context = 0;
+  KvDType kv_dtype = KvDType::f16;  // of the cache
 };
 
 class Model {

@@ -22,7 +22,8 @@ constexpr WorkspaceShape kLargest = {.max_tokens = 192,
                                      .num_heads = 32,
                                      .kv_heads = 16,
                                      .head_dim = 256,
-                                     .vocabulary = 5003};
+                                     .vocabulary = 5003,
+                                     .kv_dtype = KvDType::int8};
 
 uint16_t to_half(DType dtype, float value) {
   return dtype == DType::bf16 ? f32_to_bf16(value) : f32_to_f16(value);

@@ -49,13 +49,22 @@ Attention::Layout Attention::layout(const WorkspaceShape& shape) const {
   const AttentionLimits limits = limits_of(shape, num_multiprocessors_);
   Layout layout = {};
   layout.decode = decode_capacity(limits);
-  layout.slot_bytes = round_up(
-      std::max(layout.decode.num_bytes(), prefill_capacity(limits).num_bytes()), kAlignment);
+  layout.scratch = {.max_seqs = shape.max_seqs,
+                    // A block table's last block may end behind the last key.
+                    .max_keys_per_seq = shape.max_context + kScratchBlockKeys,
+                    .kv_heads = shape.kv_heads,
+                    .head_dim = shape.head_dim};
+  if (kv_bits(shape.kv_dtype) < 16)  // of one sequence: others take their turn
+    layout.scratch.max_blocks = layout.scratch.table_width();
+  layout.slot_bytes =
+      round_up(std::max(layout.decode.num_bytes(),
+                        prefill_capacity(limits).num_bytes() + layout.scratch.plan_bytes()),
+               kAlignment);
   layout.ticket = kSlots * layout.slot_bytes;
   layout.partials = layout.ticket + kAlignment;
-  layout.total =
-      layout.partials +
-      round_up(layout.decode.workspace_bytes(shape.num_heads, shape.head_dim), kAlignment);
+  layout.copied = round_up(
+      layout.partials + layout.decode.workspace_bytes(shape.num_heads, shape.head_dim), 1024);
+  layout.total = layout.copied + (layout.scratch.max_blocks > 0 ? layout.scratch.num_bytes() : 0);
   return layout;
 }
 
@@ -72,6 +81,20 @@ void Attention::reserve(const WorkspaceShape& shape, std::byte* workspace) {
     if (!slot.uploaded)
       CUDA_CHECK(cudaEventCreateWithFlags(&slot.uploaded, cudaEventDisableTiming));
   }
+}
+
+// The room for copies as this operation uses it; without blocks where none are made.
+PrefillScratchShape Attention::scratch_for(const AttentionArgs& args) const {
+  PrefillScratchShape shape = layout_.scratch;
+  if (kv_bits(args.kv.format.dtype) >= 16) shape.max_blocks = 0;
+  const AttentionBatch& batch = args.batch;
+  shape.max_seqs = static_cast<int32_t>(ceil_div(batch.block_table.size(), batch.max_blocks));
+  shape.max_keys_per_seq = batch.max_blocks * args.kv.format.block_size;
+  shape.dtype = args.q.dtype() == DType::bf16 ? KvDType::bf16 : KvDType::f16;
+  shape.kv_heads = args.kv.kv_heads;
+  shape.head_dim = args.kv.format.k_dim;
+  PG_CHECK(shape.num_bytes() <= layout_.scratch.num_bytes(), "{} bytes", shape.num_bytes());
+  return shape;
 }
 
 AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const {
@@ -99,7 +122,10 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
                         format.dtype, format.k_dim, planned.columns, num_multiprocessors_)};
   }
   if (!pieces.prompt.empty()) {
-    planned.tile = prefill_tile(format.dtype, format.k_dim);
+    const PrefillScratchShape scratch = scratch_for(args);
+    input.scratch_blocks = scratch.max_blocks;
+    planned.tile =
+        prefill_tile(scratch.max_blocks > 0 ? scratch.dtype : format.dtype, format.k_dim);
     input.prefill = {.cu_q_lens = {},
                      .kv_lens = {},
                      .tile_rows = planned.tile.rows,
@@ -110,7 +136,8 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
   for (const DecodePlan& d : plan.decode)
     planned.decode.push_back(
         {shape_of(d), d.max_parts_per_row, d.max_sections_per_row, d.header.chunks_per_part});
-  planned.has_prefill = plan.prefill.header.num_tiles > 0;
+  for (const PrefillPart& p : plan.prefill)
+    planned.prefill.push_back({p.plan.header.num_tiles, static_cast<int32_t>(p.copied.size())});
   return plan;
 }
 
@@ -138,10 +165,13 @@ const std::byte* Attention::upload_next(const DecodePlan& plan) {
   return send(bytes);
 }
 
-const std::byte* Attention::upload_next(const PrefillPlan& plan) {
-  const PrefillPlanShape shape = {plan.header.num_tiles};
-  const std::span<std::byte> bytes = next_slot(shape.num_bytes());
-  write_plan(plan, shape, bytes);
+// The plan, and behind it that of the copy.
+const std::byte* Attention::upload_next(const PrefillPart& part) {
+  const PrefillPlanShape shape = {part.plan.header.num_tiles};
+  const PrefillScratchShape copied = {.max_blocks = static_cast<int32_t>(part.copied.size())};
+  const std::span<std::byte> bytes = next_slot(shape.num_bytes() + copied.plan_bytes());
+  write_plan(part.plan, shape, bytes.first(shape.num_bytes()));
+  write_plan(part.copied, copied, bytes.subspan(shape.num_bytes()));
   return send(bytes);
 }
 
@@ -166,12 +196,21 @@ void Attention::launch_decode(const AttentionArgs& args,
 
 void Attention::launch_prefill(const AttentionArgs& args,
                                const Planned& planned,
+                               const PrefillSize& size,
                                const std::byte* plan) const {
+  PrefillScratch scratch;
+  if (size.num_copied > 0) {
+    scratch = {.memory = workspace_ + layout_.copied,
+               .plan = plan + PrefillPlanShape{size.num_tiles}.num_bytes(),
+               .shape = scratch_for(args)};
+    scratch.shape.max_blocks = size.num_copied;
+  }
   prefill_attention({.args = args,
                      .plan = plan,
                      .tile = planned.tile,
                      .ticket = reinterpret_cast<int32_t*>(workspace_ + layout_.ticket),
-                     .num_multiprocessors = num_multiprocessors_},
+                     .num_multiprocessors = num_multiprocessors_,
+                     .scratch = scratch},
                     {.stream = stream_});
 }
 
@@ -187,14 +226,17 @@ void Attention::run(const AttentionArgs& args, EarlyLoads early) {
     uint64_t use = found->first_use;
     for (const DecodePart& part : found->decode)
       launch_decode(args, *found, part, slot_on_device(use++), early);
-    if (found->has_prefill) launch_prefill(args, *found, slot_on_device(use));
+    for (const PrefillSize& size : found->prefill)
+      launch_prefill(args, *found, size, slot_on_device(use++));
     return;
   }
-  Planned planned = {.key = std::move(key), .first_use = uses_, .tile = {}, .decode = {}};
+  Planned planned = {
+      .key = std::move(key), .first_use = uses_, .tile = {}, .decode = {}, .prefill = {}};
   const AttentionPlan fresh = plan(args, planned);
   for (size_t i = 0; i < planned.decode.size(); i++)
     launch_decode(args, planned, planned.decode[i], upload_next(fresh.decode[i]), early);
-  if (planned.has_prefill) launch_prefill(args, planned, upload_next(fresh.prefill));
+  for (size_t i = 0; i < planned.prefill.size(); i++)
+    launch_prefill(args, planned, planned.prefill[i], upload_next(fresh.prefill[i]));
   // Only what went through is worth finding again.
   if (recent_.size() >= kSlots) recent_.pop_back();
   recent_.push_front(std::move(planned));

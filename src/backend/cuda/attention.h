@@ -38,10 +38,11 @@ class Attention {
  private:
   static constexpr int64_t kSlots = 8;
 
-  // The workspace: kSlots plans, the ticket, the partials.
+  // The workspace: kSlots plans, the ticket, the partials, the 16-bit copy of quantised keys.
   struct Layout {
     DecodePlanShape decode;
-    int64_t slot_bytes, ticket, partials, total;
+    PrefillScratchShape scratch;  // without blocks for a cache of 16 bits
+    int64_t slot_bytes, ticket, partials, copied, total;
   };
   Layout layout(const WorkspaceShape& shape) const;
 
@@ -54,18 +55,22 @@ class Attention {
     DecodePlanShape shape;
     int32_t max_parts_per_row, max_sections_per_row, chunks_per_part;
   };
+  struct PrefillSize {
+    int32_t num_tiles, num_copied;
+  };
   struct Planned {
     std::vector<int32_t> key;
     uint64_t first_use = 0;  // decode parts in order, then prefill, in slots counted from here
     int32_t columns = 8;
     PrefillTileSize tile;
     std::vector<DecodePart> decode;
-    bool has_prefill = false;
+    std::vector<PrefillSize> prefill;
   };
 
+  PrefillScratchShape scratch_for(const AttentionArgs& args) const;
   AttentionPlan plan(const AttentionArgs& args, Planned& planned) const;
   const std::byte* upload_next(const DecodePlan& plan);
-  const std::byte* upload_next(const PrefillPlan& plan);
+  const std::byte* upload_next(const PrefillPart& part);
   std::span<std::byte> next_slot(int64_t bytes);
   const std::byte* send(std::span<const std::byte> bytes);
   std::byte* slot_on_device(uint64_t use) const {
@@ -78,6 +83,7 @@ class Attention {
                      EarlyLoads early) const;
   void launch_prefill(const AttentionArgs& args,
                       const Planned& planned,
+                      const PrefillSize& size,
                       const std::byte* plan) const;
 
   cudaStream_t stream_;

@@ -67,6 +67,41 @@ void plan_decodes(const AttentionPieces& pieces,
   plans.push_back(std::move(plan));
 }
 
+// One launch for pieces.prompt [begin, end).
+void plan_prefill_part(const AttentionPieces& pieces,
+                       size_t begin,
+                       size_t end,
+                       const AttentionPlanInput& input,
+                       std::vector<PrefillPart>& parts) {
+  PrefillPlanInput in = input.prefill;
+  in.cu_q_lens = pieces.cu_q_lens;
+  in.kv_lens = pieces.kv_lens;
+  in.seqs = std::span(pieces.prompt).subspan(begin, end - begin);
+  PrefillPart part = {.plan = plan_prefill(in), .copied = {}};
+  if (input.scratch_blocks > 0) part.copied = plan_prefill_scratch(in);
+  for (PrefillTile& tile : part.plan.tiles) tile.seq = pieces.seqs[tile.seq];
+  for (ScratchBlock& block : part.copied) block.seq = pieces.seqs[block.seq];
+  parts.push_back(std::move(part));
+}
+
+// As many sequences a launch as their keys' copy has room for; all where nothing is copied.
+void plan_prefills(const AttentionPieces& pieces,
+                   const AttentionPlanInput& input,
+                   std::vector<PrefillPart>& parts) {
+  size_t begin = 0;
+  int64_t blocks = 0;
+  for (size_t i = 0; i < pieces.prompt.size(); i++) {
+    const int64_t more = ceil_div(int64_t{pieces.kv_lens[pieces.prompt[i]]}, kScratchBlockKeys);
+    if (input.scratch_blocks > 0 && i > begin && blocks + more > input.scratch_blocks) {
+      plan_prefill_part(pieces, begin, i, input, parts);
+      begin = i;
+      blocks = 0;
+    }
+    blocks += more;
+  }
+  if (!pieces.prompt.empty()) plan_prefill_part(pieces, begin, pieces.prompt.size(), input, parts);
+}
+
 // The sampling pieces of the group's sequences, and the keys that were there before this step.
 void share(const SharedPrefix& group, AttentionPieces& pieces) {
   SharedPrefix of_pieces = {0, 0, group.num_keys};
@@ -114,13 +149,7 @@ AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanI
   AttentionPlan plan;
   const auto num_sampling = static_cast<int32_t>(pieces.sampling.size());
   if (num_sampling > 0) plan_decodes(pieces, 0, num_sampling, input, plan.decode);
-  if (pieces.prompt.empty()) return plan;
-  PrefillPlanInput in = input.prefill;
-  in.cu_q_lens = pieces.cu_q_lens;
-  in.kv_lens = pieces.kv_lens;
-  in.seqs = pieces.prompt;
-  plan.prefill = plan_prefill(in);
-  for (PrefillTile& tile : plan.prefill.tiles) tile.seq = pieces.seqs[tile.seq];
+  plan_prefills(pieces, input, plan.prefill);
   return plan;
 }
 

@@ -14,6 +14,7 @@
 
 #include "backend/cuda/decode_plan.h"
 #include "backend/cuda/prefill_plan.h"
+#include "backend/cuda/prefill_scratch.h"
 
 namespace pagoda::cuda {
 
@@ -46,11 +47,18 @@ struct AttentionPlanInput {
   DecodePlanInput decode;
   PrefillPlanInput prefill;
   DecodePlanShape capacity;  // that a decode launch must fit into
+  // Blocks of keys that a prefill launch has room to copy, enough for any one sequence; 0: it reads
+  // the cache as it is.
+  int32_t scratch_blocks = 0;
 };
 
+struct PrefillPart {
+  PrefillPlan plan;
+  std::vector<ScratchBlock> copied;
+};
 struct AttentionPlan {
-  std::vector<DecodePlan> decode;  // none where no row samples
-  PrefillPlan prefill;             // without tiles where no row is a prompt's
+  std::vector<DecodePlan> decode;    // none where no row samples
+  std::vector<PrefillPart> prefill;  // none where no row is a prompt's
 };
 AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanInput& input);
 

@@ -99,6 +99,7 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
     AttentionPlanInput in = input_of(limits, 8 << random() % 3);
     in.decode.window = random() % 2 ? 0 : 500;
     if (random() % 3 == 0) in.decode.group = limits.num_heads, in.decode.kv_heads = 1;
+    if (random() % 2) in.scratch_blocks = (limits.max_context + 127) / 128;
     const AttentionPlan plan = plan_attention(pieces, in);
     std::map<int32_t, int> rows;  // token: times that it is answered
     for (const DecodePlan& d : plan.decode) {
@@ -112,11 +113,17 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
         ASSERT_LE(item.key_end, keys);
       }
     }
-    for (const PrefillTile& tile : plan.prefill.tiles) {
-      ASSERT_GE(tile.row, b.cu_q_lens[tile.seq]);
-      for (int32_t r = 0; r < tile.num_rows; r++) rows[tile.row + r]++;
+    for (const PrefillPart& part : plan.prefill) {
+      std::map<int32_t, int32_t> copied;  // sequence: keys that the launch copies
+      for (const ScratchBlock& block : part.copied) copied[block.seq] += block.num_keys;
+      ASSERT_LE(int32_t(part.copied.size()), in.scratch_blocks);
+      for (const PrefillTile& tile : part.plan.tiles) {
+        ASSERT_GE(tile.row, b.cu_q_lens[tile.seq]);
+        for (int32_t r = 0; r < tile.num_rows; r++) rows[tile.row + r]++;
+        ASSERT_EQ(copied[tile.seq], in.scratch_blocks > 0 ? tile.kv_len : 0);
+      }
+      ASSERT_LE(part.plan.header.num_tiles, prefill_capacity(limits).max_tiles);
     }
-    ASSERT_LE(plan.prefill.header.num_tiles, prefill_capacity(limits).max_tiles);
     ASSERT_EQ(int32_t(rows.size()), b.cu_q_lens.back());
     for (const auto& [token, times] : rows) ASSERT_EQ(times, 1) << token;
   }
