@@ -29,6 +29,9 @@ void find_shared_keys(const TablesOfStep& step, std::vector<SharedKeys>& groups)
     while (end < B) {
       const int32_t with_next = num_same(step, first, end, std::min(shared, num_old(end)));
       if (with_next * step.block_size < kLeastSharedKeys) break;
+      // One more that shares little is not worth what the others share beyond it.
+      const int64_t others = end - first - 1;  // that don't read `shared` again
+      if ((others + 1) * with_next < others * shared) break;
       shared = with_next;
       end++;
     }

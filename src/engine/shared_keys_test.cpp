@@ -41,5 +41,13 @@ TEST(SharedKeys, blocks_that_a_window_left_behind_are_not_shared) {
   EXPECT_TRUE(groups_of({{-1, -1, 3}, {-1, -1, 3}}, {500, 500}).empty());
 }
 
+TEST(SharedKeys, one_more_that_shares_little_does_not_cost_the_others_what_they_share) {
+  const auto groups =
+      groups_of({{1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7}, {1, 2, 8}}, {900, 900, 300});
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].num_seqs, 2);
+  EXPECT_EQ(groups[0].num_keys, 7 * kBlockSize);
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -75,6 +75,7 @@ int64_t Attention::workspace_bytes(const WorkspaceShape& shape) const {
 void Attention::reserve(const WorkspaceShape& shape, std::byte* workspace) {
   layout_ = layout(shape);
   workspace_ = workspace;
+  reserved_width_ = int64_t{shape.num_heads} * shape.head_dim;
   recent_.clear();
   for (Slot& slot : slots_) {
     slot.host = PinnedBytes(layout_.slot_bytes);
@@ -218,25 +219,30 @@ void Attention::run(const AttentionArgs& args, EarlyLoads early) {
   if (args.algorithm == AttentionAlgorithm::naive)
     return naive_attention(args, {.stream = stream_});
   PG_CHECK(workspace_ != nullptr, "no workspace");
+  PG_CHECK(int64_t{args.num_heads} * args.kv.format.k_dim <= reserved_width_,
+           "{} heads of {}, reserved {} columns",
+           args.num_heads,
+           args.kv.format.k_dim,
+           reserved_width_);
   std::vector<int32_t> key = key_of(args);
   const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Planned& p) {
     return uses_ - p.first_use <= kSlots && p.key == key;
   });
   if (found != recent_.end()) {
     uint64_t use = found->first_use;
-    for (const DecodePart& part : found->decode)
-      launch_decode(args, *found, part, slot_on_device(use++), early);
     for (const PrefillSize& size : found->prefill)
       launch_prefill(args, *found, size, slot_on_device(use++));
+    for (const DecodePart& part : found->decode)
+      launch_decode(args, *found, part, slot_on_device(use++), early);
     return;
   }
   Planned planned = {
       .key = std::move(key), .first_use = uses_, .tile = {}, .decode = {}, .prefill = {}};
   const AttentionPlan fresh = plan(args, planned);
-  for (size_t i = 0; i < planned.decode.size(); i++)
-    launch_decode(args, planned, planned.decode[i], upload_next(fresh.decode[i]), early);
   for (size_t i = 0; i < planned.prefill.size(); i++)
     launch_prefill(args, planned, planned.prefill[i], upload_next(fresh.prefill[i]));
+  for (size_t i = 0; i < planned.decode.size(); i++)
+    launch_decode(args, planned, planned.decode[i], upload_next(fresh.decode[i]), early);
   // Only what went through is worth finding again.
   if (recent_.size() >= kSlots) recent_.pop_back();
   recent_.push_front(std::move(planned));

@@ -1,6 +1,6 @@
 // The waist's attention on CUDA: cuts a step's rows into prompt and sampling rows, plans both on
 // the host, uploads the plans and launches decode_attention and prefill_attention on their rows of
-// one output. Decode goes first, right behind rope_store_kv, whose end it need not wait for.
+// one output. Prefill goes first: decode's blocks then fill what its last row tiles leave free.
 //
 // Layers of a step ask with the same lengths: plans stay on the device in a ring of slots and are
 // found again by what they were made from. Nothing is allocated after reserve().
@@ -60,7 +60,7 @@ class Attention {
   };
   struct Planned {
     std::vector<int32_t> key;
-    uint64_t first_use = 0;  // decode parts in order, then prefill, in slots counted from here
+    uint64_t first_use = 0;  // prefill parts in order, then decode's, in slots counted from here
     int32_t columns = 8;
     PrefillTileSize tile;
     std::vector<DecodePart> decode;
@@ -90,6 +90,7 @@ class Attention {
   int32_t num_multiprocessors_;
   Layout layout_ = {};
   std::byte* workspace_ = nullptr;
+  int64_t reserved_width_ = 0;  // H * D
   std::array<Slot, kSlots> slots_;
   uint64_t uses_ = 0;  // slots taken so far
   std::deque<Planned> recent_;

@@ -10,8 +10,7 @@ namespace {
 
 constexpr int32_t kLeastColumns = 8;    // of a decode kernel
 constexpr int32_t kLeastTileRows = 16;  // of a prefill kernel
-// Keys of a step that one launch has partials for: more than the pool of one layer holds on any
-// GPU.
+// Keys of a step that one launch has partials for; more are attended in several launches.
 constexpr int64_t kMostKeys = int64_t{4} << 20;
 
 bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {

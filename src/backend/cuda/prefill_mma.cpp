@@ -71,8 +71,8 @@ void prefill_mma_attention(const PrefillLaunch& launch,
   PG_CHECK(instance.tile_rows == launch.tile.rows && instance.tile_keys == launch.tile.keys,
            "the plan's tile is not prefill_tile()");
   const int32_t bytes = shared_bytes(instance, format.dtype);
-  CUDA_CHECK(cudaFuncSetAttribute(
-      instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.quantised_bytes));
+  CUDA_CHECK(
+      cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   int blocks = 0;
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, instance.kernel, instance.num_threads, bytes));
