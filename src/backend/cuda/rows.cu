@@ -68,10 +68,10 @@ __device__ __forceinline__ float activated(Function function, float x) {
   switch (function) {
     case Function::silu:
       return x / (1.f + expf(-x));
-    case Function::gelu_tanh:
-      return 0.5f * x * (1.f + tanhf(kRoot2OverPi * (x + 0.044715f * x * x * x)));
+    case Function::gelu_tanh:  // (1 + tanh u) / 2 = 1 / (1 + e^-2u), which cancels nothing
+      return x / (1.f + expf(-2.f * kRoot2OverPi * (x + 0.044715f * x * x * x)));
     case Function::gelu_erf:
-      return 0.5f * x * (1.f + erff(x * kRootHalf));
+      return 0.5f * x * erfcf(-x * kRootHalf);
     default:
       return fmaxf(x, 0.f);
   }
