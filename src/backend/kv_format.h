@@ -51,9 +51,11 @@ struct KvFormat {
   int32_t k_dim = 0;        // head size of K, a multiple of 8
   int32_t v_dim = 0;
 
-  constexpr int64_t data_bytes(int32_t dim) const {
-    return int64_t{block_size} * dim * kv_bits(dtype) / 8;
+  // Rows of int4 fill whole units of 16 bytes, 32 dims, so that every row begins on one.
+  constexpr int64_t row_bytes(int32_t dim) const {
+    return dtype == KvDType::int4 ? ceil_div(dim, 32) * 16 : int64_t{dim} * kv_bits(dtype) / 8;
   }
+  constexpr int64_t data_bytes(int32_t dim) const { return block_size * row_bytes(dim); }
   constexpr int64_t scale_bytes(int32_t dim) const {
     if (dtype == KvDType::int8) return int64_t{block_size} * 2;
     if (dtype == KvDType::int4) return int64_t{block_size} * 4 * ceil_div(dim, kKvScaleDims);

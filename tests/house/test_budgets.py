@@ -1,4 +1,5 @@
-"""The budgets of docs/architecture.md §6: lines of files and functions, headers, folder depth, compile time."""
+"""The budgets of docs/architecture.md §6: lines of files and functions, headers, folder depth, compile time, kernels compiled
+from one template."""
 import os
 import re
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILE_LINES, KERNEL_FILE_LINES, HEADER_LINES = 400, 600, 150
 FUNCTION_LINES, KERNEL_FUNCTION_LINES = 60, 150
+DECODE_INSTANCES, ATTENTION_INSTANCES = 16, 33
 COMPILE_SECONDS = 20.0
 
 
@@ -69,6 +71,14 @@ def test_a_long_function_is_found():
 def test_folders_are_shallow():
     deep = [p for p in files(".h", ".cpp", ".cu", ".cuh") if len(p.relative_to(ROOT / p.relative_to(ROOT).parts[0]).parts) > 4]
     assert deep == []
+
+
+def test_attention_kernels_are_few():
+    """Rows of the tables of instances: what a launch can decide at run time is no instance."""
+    counts = {p.name: len(re.findall(r"^ +\w*instance<.+>\(", p.read_text(), re.MULTILINE))
+              for p in sorted((ROOT / "src/backend/cuda").glob("*.cu"))}
+    decode = sum(n for name, n in counts.items() if name.startswith("decode"))
+    assert 0 < decode <= DECODE_INSTANCES and sum(counts.values()) <= ATTENTION_INSTANCES, counts
 
 
 def test_no_translation_unit_compiles_long():

@@ -84,7 +84,7 @@ KvPages kv_pages(const KvView& kv) {
   pages.k_scales_offset = format.k_scales_offset();
   pages.v_scales_offset = format.v_scales_offset();
   pages.block_pages = format.block_size / kPageTokens;
-  pages.page_bytes = static_cast<int32_t>(format.data_bytes(format.k_dim) / pages.block_pages);
+  pages.page_bytes = kPageTokens * format.k_dim * kv_bits(format.dtype) / 8;
   pages.scale_bytes = static_cast<int32_t>(format.scale_bytes(format.k_dim) / pages.block_pages);
   pages.dim = format.k_dim;
   pages.code = code_of(format.dtype);

@@ -21,6 +21,10 @@ void rope_store_kv(const AppendLaunch& launch, const LaunchOptions& options) {
   PG_CHECK(args.q.dtype() == args.k.dtype() && args.k.dtype() == args.v.dtype() &&
                (args.q.dtype() == DType::bf16 || args.q.dtype() == DType::f16),
            "q, k, v: bf16 or f16, all alike");
+  const auto aligned = [](const auto& rows) {
+    return reinterpret_cast<uintptr_t>(rows.data()) % 16 == 0 && rows.row_bytes() % 16 == 0;
+  };
+  PG_CHECK(aligned(args.q) && aligned(args.k) && aligned(args.v), "rows at multiples of 16 bytes");
   AppendParams p = {};
   p.q = args.q.data();
   p.k = args.k.data();
@@ -40,6 +44,7 @@ void rope_store_kv(const AppendLaunch& launch, const LaunchOptions& options) {
   p.v_offset = static_cast<int32_t>(format.v_offset());
   p.k_scales_offset = static_cast<int32_t>(format.k_scales_offset());
   p.v_scales_offset = static_cast<int32_t>(format.v_scales_offset());
+  p.row_bytes = static_cast<int32_t>(format.row_bytes(dim));
   p.block_size = format.block_size;
   p.num_tokens = static_cast<int32_t>(args.q.rows());
   p.num_heads = args.num_heads;

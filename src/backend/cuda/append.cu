@@ -1,100 +1,159 @@
 // rope_store_kv: RMS norm per head, rotary embedding (Su et al. 2021), quantisation, scatter.
 //   In: q [T, H * D] (in place), k, v [T, KH * D] bf16 or f16, angles [T, R / 2, 2] f32 {cos, sin},
 //   slots [T] (-1: not stored). Out: q, and the cache rows of the slots.
-//   A warp does one (token, head): Q heads, then K, then V. The row lies in shared memory as f32
-//   while norm and rotation mix its dims; then each lane writes 4 bytes at a time.
+//   A warp does one head of 4, 2 or 1 tokens (8, 16 or 32 lanes a row): Q heads, then K, then V. A
+//   lane holds 8 dims, 16 bytes of a row, from load to store, and reaches its partners by shuffles.
 //   Moves T (2 H + 2 KH) D x 2 bytes and the rows written; about 10 FLOPs an element.
-//   Limits, checked by append.cpp: D one of 64, 80, 96, 128, 192, 256; one dtype for q, k, v.
+//   Limits, checked by append.cpp: D one of 64, 80, 96, 128, 192, 256; one dtype for q, k, v; rows
+//   at multiples of 16 bytes.
 //   Must equal reference rope_store_kv within the format's rounding; a row's bits are its own.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "backend/cuda/append_params.h"
-#include "backend/cuda/ptx.cuh"
+#include "backend/cuda/mma.cuh"
 
 namespace pagoda::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kThreads = 128;
+constexpr int kBlocks = 9;  // per multiprocessor: 56 registers
+constexpr int kLaneDims = 8;
 
-__device__ __forceinline__ float warp_sum(float x) {
-#pragma unroll
-  for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(~0u, x, d);
-  return x;
-}
-__device__ __forceinline__ float warp_max(float x) {
-#pragma unroll
-  for (int d = 16; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, d));
-  return x;
-}
+// One (token, head), spread over kLanes lanes. All lanes of a warp call all of this.
+template <int kLanes>
+struct Row {
+  float x[kLaneDims];  // 0 in lanes past the head's end, or without work
+  int lane;            // of the row
+  int dims;            // D
+  bool present;        // this lane has dims, and work
 
-__device__ __forceinline__ float2 unpack(uint32_t two, bool bf16) {
-  return bf16 ? __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&two))
-              : __half22float2(*reinterpret_cast<__half2*>(&two));
-}
-__device__ __forceinline__ uint32_t pack(float x, float y, bool bf16) {
-  uint32_t two;
-  if (bf16)
-    *reinterpret_cast<__nv_bfloat162*>(&two) = __floats2bfloat162_rn(x, y);
-  else
-    *reinterpret_cast<__half2*>(&two) = __floats2half2_rn(x, y);
-  return two;
-}
-
-// row = row * weight / rms(row)
-template <int kDims>
-__device__ __forceinline__ void normalise(const AppendParams& p,
-                                          float* row,
-                                          const float* weight,
-                                          int lane) {
-  float sum = 0.f;
+  __device__ __forceinline__ float sum(float y) const {
 #pragma unroll
-  for (int d = lane; d < kDims; d += 32) sum += row[d] * row[d];
-  const float scale = rsqrtf(warp_sum(sum) / kDims + p.norm_epsilon);
+    for (int d = kLanes / 2; d > 0; d /= 2) y += __shfl_xor_sync(~0u, y, d);
+    return y;
+  }
+  template <int kOf = kLanes>
+  __device__ __forceinline__ float maximum(float y) const {
 #pragma unroll
-  for (int d = lane; d < kDims; d += 32) row[d] *= scale * weight[d];
-  __syncwarp();
-}
-
-// This lane's angles, read ahead of the row they turn.
-template <int kDims>
-struct Angles {
-  static constexpr int kSteps = (kDims / 2 + 31) / 32;
-  float2 of[kSteps];
-  __device__ __forceinline__ void load(const AppendParams& p, int token, int lane) {
-    const float2* from = reinterpret_cast<const float2*>(p.angles) + int64_t{token} * p.num_pairs;
-#pragma unroll
-    for (int i = 0; i < kSteps; i++)
-      of[i] = i * 32 + lane < p.num_pairs ? from[i * 32 + lane] : make_float2(1.f, 0.f);
+    for (int d = kOf / 2; d > 0; d /= 2) y = fmaxf(y, __shfl_xor_sync(~0u, y, d));
+    return y;
   }
 };
 
-template <int kDims>
-__device__ __forceinline__ void rotate(const AppendParams& p,
-                                       float* row,
-                                       const Angles<kDims>& angles,
-                                       int lane) {
-  const bool halves = p.rotation == Rotation::half_split;
+template <int kLanes>
+__device__ __forceinline__ void unpack(Row<kLanes>& r, const uint4& row, bool bf16) {
+  const uint32_t two[4] = {row.x, row.y, row.z, row.w};
+  if (bf16) {
 #pragma unroll
-  for (int step = 0; step < Angles<kDims>::kSteps; step++) {
-    const int i = step * 32 + lane;
-    if (i >= p.num_pairs) break;
-    const int a = halves ? i : 2 * i, b = halves ? i + p.num_pairs : 2 * i + 1;
-    const float2 angle = angles.of[step];
-    const float x = row[a], y = row[b];
-    row[a] = x * angle.x - y * angle.y;
-    row[b] = x * angle.y + y * angle.x;
+    for (int j = 0; j < kLaneDims; j++)
+      r.x[j] = __uint_as_float(j % 2 ? two[j / 2] & 0xFFFF0000u : two[j / 2] << 16);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kLaneDims; j += 2) {
+      const float2 x = __half22float2(*reinterpret_cast<const __half2*>(&two[j / 2]));
+      r.x[j] = x.x, r.x[j + 1] = x.y;
+    }
   }
-  __syncwarp();
+}
+template <int kLanes>
+__device__ __forceinline__ uint4 pack(const Row<kLanes>& r, bool bf16) {
+  uint32_t two[4];
+  if (bf16) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) two[j] = pack16<true>(r.x[2 * j], r.x[2 * j + 1]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; j++) two[j] = pack16<false>(r.x[2 * j], r.x[2 * j + 1]);
+  }
+  return {two[0], two[1], two[2], two[3]};
 }
 
-template <int kDims>
-__device__ __forceinline__ void store_16(
-    const AppendParams& p, uint8_t* to, const float* row, int slot, int lane) {
+// x = x * weight / rms(x)
+template <int kLanes>
+__device__ __forceinline__ void normalise(const AppendParams& p,
+                                          Row<kLanes>& r,
+                                          const float* weight) {
+  float sum = 0.f;
 #pragma unroll
-  for (int i = lane; i < kDims / 2; i += 32)
-    *reinterpret_cast<uint32_t*>(to + byte_offset(2 * kDims, slot, 4 * i)) =
-        pack(row[2 * i], row[2 * i + 1], p.format == Format::bf16);
+  for (int j = 0; j < kLaneDims; j++) sum += r.x[j] * r.x[j];
+  const float scale = rsqrtf(r.sum(sum) / r.dims + p.norm_epsilon);
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j++)
+    r.x[j] *= scale * (r.present ? weight[r.lane * kLaneDims + j] : 0.f);
+}
+
+// Rotation turns pairs of dims: (2 i, 2 i + 1), or, half split, (i, i + P) of P pairs. If P is a
+// multiple of 8, all 8 dims of a lane turn, or none, their partners are 8 of one lane, and their
+// angles (half split 8, interleaved 4) lie side by side and are read ahead of the row.
+struct Angles {
+  float2 of[kLaneDims];
+};
+__device__ __forceinline__ const float2* angles_of(const AppendParams& p, int token) {
+  return reinterpret_cast<const float2*>(p.angles) + int64_t{token} * p.num_pairs;
+}
+__device__ __forceinline__ Angles load_angles(const AppendParams& p, int token, int lane) {
+  Angles a = {};
+  const bool split = p.rotation == Rotation::half_split;
+  const int dim0 = lane * kLaneDims, pairs = p.num_pairs;
+  if (pairs % kLaneDims != 0 || dim0 >= 2 * pairs) return a;
+  const int first = !split ? dim0 / 2 : dim0 < pairs ? dim0 : dim0 - pairs;
+  const auto* from = reinterpret_cast<const float4*>(angles_of(p, token) + first);
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j += 2) {
+    if (j >= kLaneDims / 2 && !split) break;
+    const float4 two = __ldg(from + j / 2);
+    a.of[j] = {two.x, two.y}, a.of[j + 1] = {two.z, two.w};
+  }
+  return a;
+}
+
+template <int kLanes>
+__device__ __forceinline__ void rotate(const AppendParams& p, Row<kLanes>& r, const Angles& a) {
+  const int pairs = p.num_pairs, dim0 = r.lane * kLaneDims;
+  const bool turns = dim0 < 2 * pairs;
+  if (p.rotation == Rotation::interleaved) {
+#pragma unroll
+    for (int j = 0; j < kLaneDims; j += 2) {
+      const float2 angle = a.of[j / 2];
+      const float x = r.x[j], y = r.x[j + 1];
+      if (turns) r.x[j] = x * angle.x - y * angle.y, r.x[j + 1] = x * angle.y + y * angle.x;
+    }
+    return;
+  }
+  const bool low = dim0 < pairs;
+  const int lane = max(low ? dim0 + pairs : dim0 - pairs, 0) / kLaneDims;
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j++) {
+    const float other = __shfl_sync(~0u, r.x[j], lane, kLanes);
+    if (turns) r.x[j] = r.x[j] * a.of[j].x + other * (low ? -a.of[j].y : a.of[j].y);
+  }
+}
+
+// Any number of pairs, dim by dim.
+template <int kLanes>
+__device__ __forceinline__ void rotate_any(const AppendParams& p,
+                                           Row<kLanes>& r,
+                                           const float2* angles) {
+  const int pairs = p.num_pairs;
+  const bool split = p.rotation == Rotation::half_split;
+  float turned[kLaneDims];
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j++) {
+    const int dim = r.lane * kLaneDims + j;
+    const bool low = split ? dim < pairs : dim % 2 == 0, turns = r.present && dim < 2 * pairs;
+    const int partner = split ? (low ? dim + pairs : dim - pairs) : dim ^ 1;
+    float other = 0.f;
+#pragma unroll
+    for (int i = 0; i < kLaneDims; i++) {
+      const float y = __shfl_sync(~0u, r.x[i], partner / kLaneDims, kLanes);
+      if (partner % kLaneDims == i) other = y;
+    }
+    const float2 a = turns ? angles[!split ? dim / 2 : low ? dim : partner] : make_float2(1.f, 0.f);
+    turned[j] = turns ? r.x[j] * a.x + other * (low ? -a.y : a.y) : r.x[j];
+  }
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j++) r.x[j] = turned[j];
 }
 
 // e4m3, round to nearest even, saturating at 448 (no hardware below sm_89).
@@ -107,154 +166,135 @@ __device__ __forceinline__ uint32_t to_e4m3(float x) {
   return sign | (((rounded >> 20) - (120 << 3)) & 0x7F);
 }
 
-template <int kDims>
-__device__ __forceinline__ void store_fp8(
-    const AppendParams& p, uint8_t* to, const float* row, int slot, float scale, int lane) {
+template <int kLanes>
+__device__ __forceinline__ uint2 to_fp8(const Row<kLanes>& r, float inverse) {
+  uint32_t word[2] = {};
 #pragma unroll
-  for (int i = lane; i < kDims / 4; i += 32) {
-    uint32_t word = 0;
-#pragma unroll
-    for (int j = 0; j < 4; j++) word |= to_e4m3(row[4 * i + j] / scale) << (8 * j);
-    *reinterpret_cast<uint32_t*>(to + byte_offset(kDims, slot, 4 * i)) = word;
-  }
+  for (int j = 0; j < kLaneDims; j++) word[j / 4] |= to_e4m3(r.x[j] * inverse) << (8 * (j % 4));
+  return {word[0], word[1]};
 }
 
-template <int kDims>
-__device__ __forceinline__ void store_int8(
-    const AppendParams& p, uint8_t* to, __half* scales, const float* row, int slot, int lane) {
+template <int kLanes>
+__device__ __forceinline__ uint2 to_int8(const Row<kLanes>& r, __half* scale_at) {
   float largest = 0.f;
 #pragma unroll
-  for (int d = lane; d < kDims; d += 32) largest = fmaxf(largest, fabsf(row[d]));
-  const __half scale = __float2half_rn(fminf(warp_max(largest) / 127.f, 65504.f));
+  for (int j = 0; j < kLaneDims; j++) largest = fmaxf(largest, fabsf(r.x[j]));
+  const __half scale = __float2half_rn(fminf(r.maximum(largest) / 127.f, 65504.f));
   const float inverse = __half2float(scale) > 0.f ? 1.f / __half2float(scale) : 0.f;
+  uint32_t word[2] = {};
 #pragma unroll
-  for (int i = lane; i < kDims / 4; i += 32) {
-    uint32_t word = 0;
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      const int n = max(-127, min(127, __float2int_rn(row[4 * i + j] * inverse)));
-      word |= static_cast<uint32_t>(n + 128) << (8 * j);
-    }
-    *reinterpret_cast<uint32_t*>(to + byte_offset(kDims, slot, 4 * i)) = word;
+  for (int j = 0; j < kLaneDims; j++) {
+    const int n = max(-127, min(127, __float2int_rn(r.x[j] * inverse)));
+    word[j / 4] |= static_cast<uint32_t>(n + 128) << (8 * (j % 4));
   }
-  if (lane == 0) scales[slot] = scale;
+  if (r.present && r.lane == 0) *scale_at = scale;
+  return {word[0], word[1]};
 }
 
-// x = scale n + zero, n in 0..15, over groups of 64 dims.
-template <int kDims>
-__device__ __forceinline__ void store_int4(const AppendParams& p,
-                                           uint8_t* to,
-                                           __half* scales,
-                                           const float* row,
-                                           int slot,
-                                           bool is_v,
-                                           int lane) {
-  const int groups = (kDims + kScaleDims - 1) / kScaleDims;
-  for (int g = 0; g < groups; g++) {
-    const int begin = g * kScaleDims, end = min(begin + kScaleDims, kDims);
-    float low = 3e38f, high = -3e38f;
-    for (int d = begin + lane; d < end; d += 32)
-      low = fminf(low, row[d]), high = fmaxf(high, row[d]);
-    low = -warp_max(-low), high = warp_max(high);
-    const __half scale = __float2half_rn((high - low) / 15.f), zero = __float2half_rn(low);
-    const float inverse = __half2float(scale) > 0.f ? 1.f / __half2float(scale) : 0.f;
-    for (int i = begin / 8 + lane; i < end / 8; i += 32) {
-      uint32_t n[8];
+// x = scale n + zero, n in 0..15, over groups of 64 dims, which are 8 lanes.
+template <int kLanes>
+__device__ __forceinline__ uint32_t to_int4(const Row<kLanes>& r, __half2* scales_at, bool is_v) {
+  float low = 3e38f, high = -3e38f;
 #pragma unroll
-      for (int j = 0; j < 8; j++)
-        n[j] = max(0, min(15, __float2int_rn((row[8 * i + j] - __half2float(zero)) * inverse)));
-      const uint32_t low4[4] = {n[0], n[1], n[2], n[3]}, high4[4] = {n[4], n[5], n[6], n[7]};
-      *reinterpret_cast<uint32_t*>(to + byte_offset(kDims / 2, slot, 4 * i)) =
-          is_v ? pack_int4_v(low4) | pack_int4_v(high4) << 16 : pack_int4_k(n);
-    }
-    if (lane == 0) {
-      scales[(slot * groups + g) * 2] = scale;
-      scales[(slot * groups + g) * 2 + 1] = zero;
-    }
-  }
+  for (int j = 0; j < kLaneDims && r.present; j++)
+    low = fminf(low, r.x[j]), high = fmaxf(high, r.x[j]);
+  constexpr int kGroupLanes = kScaleDims / kLaneDims;
+  low = -r.template maximum<kGroupLanes>(-low);
+  high = r.template maximum<kGroupLanes>(high);
+  const __half scale = __float2half_rn((high - low) / 15.f), zero = __float2half_rn(low);
+  const float inverse = __half2float(scale) > 0.f ? 1.f / __half2float(scale) : 0.f;
+  uint32_t n[kLaneDims];
+#pragma unroll
+  for (int j = 0; j < kLaneDims; j++)
+    n[j] = max(0, min(15, __float2int_rn((r.x[j] - __half2float(zero)) * inverse)));
+  if (r.present && r.lane % kGroupLanes == 0)
+    scales_at[r.lane / kGroupLanes] = __halves2half2(scale, zero);
+  const uint32_t low4[4] = {n[0], n[1], n[2], n[3]}, high4[4] = {n[4], n[5], n[6], n[7]};
+  return is_v ? pack_int4_v(low4) | pack_int4_v(high4) << 16 : pack_int4_k(n);
 }
 
-template <int kDims>
+template <int kLanes>
 __device__ __forceinline__ void store(
-    const AppendParams& p, const float* row, int slot, int head, bool is_v, int lane) {
+    const AppendParams& p, const Row<kLanes>& r, int slot, int head, bool is_v) {
   uint8_t* base = p.kv + static_cast<uint32_t>(slot) / p.block_size * p.block_bytes +
                   int64_t{head} * p.head_bytes;
-  uint8_t* to = base + (is_v ? p.v_offset : 0);
-  auto* scales = reinterpret_cast<__half*>(base + (is_v ? p.v_scales_offset : p.k_scales_offset));
-  const float* fp8_scales = is_v ? p.v_scales : p.k_scales;
+  uint8_t* rows = base + (is_v ? p.v_offset : 0);
+  uint8_t* scales = base + (is_v ? p.v_scales_offset : p.k_scales_offset);
   const int at = static_cast<int>(static_cast<uint32_t>(slot) % p.block_size);
-  switch (p.format) {
-    case Format::fp8:
-      return store_fp8<kDims>(p, to, row, at, fp8_scales ? fp8_scales[head] : 1.f, lane);
-    case Format::int8:
-      return store_int8<kDims>(p, to, scales, row, at, lane);
-    case Format::int4:
-      return store_int4<kDims>(p, to, scales, row, at, is_v, lane);
-    default:
-      return store_16<kDims>(p, to, row, at, lane);
+  const auto place = [&](int bytes) {  // of a lane that has `bytes` of the row
+    return rows + byte_offset(p.row_bytes, at, r.lane * bytes);
+  };
+  if (p.format == Format::fp8) {
+    const float* all = is_v ? p.v_scales : p.k_scales;
+    const uint2 x = to_fp8(r, all ? 1.f / all[head] : 1.f);
+    if (r.present) *reinterpret_cast<uint2*>(place(8)) = x;
+  } else if (p.format == Format::int8) {
+    const uint2 x = to_int8(r, reinterpret_cast<__half*>(scales) + at);
+    if (r.present) *reinterpret_cast<uint2*>(place(8)) = x;
+  } else if (p.format == Format::int4) {
+    const int groups = (r.dims + kScaleDims - 1) / kScaleDims;
+    const uint32_t x = to_int4(r, reinterpret_cast<__half2*>(scales) + at * groups, is_v);
+    if (r.present) *reinterpret_cast<uint32_t*>(place(4)) = x;
+  } else if (r.present) {
+    *reinterpret_cast<uint4*>(place(16)) = pack(r, p.format == Format::bf16);
   }
 }
 
-template <int kDims>
-__global__ void __launch_bounds__(kWarps * 32, 8)
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     append_kernel(const __grid_constant__ AppendParams p) {
-  __shared__ float rows[kWarps][kDims];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  constexpr int kRows = 32 / kLanes;  // tokens of a warp
   const int heads = p.num_heads + 2 * p.kv_heads;
-  const int work = blockIdx.x * kWarps + warp;
-  const int token = work / heads, head = work % heads;
-  const bool present = token < p.num_tokens;
-  const int slot = present ? p.slots[token] : -1;
-  float* row = rows[warp];
+  const int warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+  const int head = warp % heads, token = warp / heads * kRows + threadIdx.x % 32 / kLanes;
+  const bool is_q = head < p.num_heads, is_v = head >= p.num_heads + p.kv_heads;
+  const int row_head = is_q ? head : is_v ? head - p.num_heads - p.kv_heads : head - p.num_heads;
+  const int slot = !is_q && token < p.num_tokens ? p.slots[token] : 0;
+  Row<kLanes> r;
+  r.lane = threadIdx.x % kLanes;
+  r.dims = p.head_dim;
+  r.present = token < p.num_tokens && slot >= 0 && r.lane * kLaneDims < r.dims;
+  const void* rows = is_q ? p.q : is_v ? p.v : p.k;  // written to only if q
+  const int64_t row_bytes = is_q ? p.q_row_bytes : is_v ? p.v_row_bytes : p.k_row_bytes;
+  auto* const at = static_cast<uint4*>(const_cast<void*>(rows)) + token * (row_bytes / 16) +
+                   (row_head * r.dims / kLaneDims + r.lane);
+  const bool turns = !is_v && p.angles && p.rotation != Rotation::none;
   pdl_wait();
   pdl_launch_next();  // only now: see append.h
-  const bool is_q = head < p.num_heads, is_v = head >= p.num_heads + p.kv_heads;
-  if (!present || (!is_q && slot < 0)) return;
-  const bool turns = !is_v && p.angles && p.rotation != Rotation::none;
-  Angles<kDims> angles;
-  if (turns) angles.load(p, token, lane);
-  const int kv_head = is_q ? 0 : (head - p.num_heads) % p.kv_heads;
-  uint8_t* q = static_cast<uint8_t*>(p.q) + token * p.q_row_bytes + int64_t{head} * kDims * 2;
-  const uint8_t* from =
-      is_q   ? q
-      : is_v ? static_cast<const uint8_t*>(p.v) + token * p.v_row_bytes + kv_head * kDims * 2
-             : static_cast<const uint8_t*>(p.k) + token * p.k_row_bytes + kv_head * kDims * 2;
-#pragma unroll
-  for (int i = lane; i < kDims / 2; i += 32)
-    *reinterpret_cast<float2*>(row + 2 * i) =
-        unpack(*reinterpret_cast<const uint32_t*>(from + 4 * i), p.is_bf16);
-  __syncwarp();
-  if (!is_v) {
-    const float* norm = is_q ? p.q_norm : p.k_norm;
-    if (norm) normalise<kDims>(p, row, norm, lane);
-    if (turns) rotate<kDims>(p, row, angles, lane);
+  Angles angles = {};
+  uint4 row = {};
+  if (r.present) {
+    row = *at;
+    if (turns) angles = load_angles(p, token, r.lane);
   }
-  if (!is_q) return store<kDims>(p, row, slot, kv_head, is_v, lane);
-#pragma unroll
-  for (int i = lane; i < kDims / 2; i += 32)
-    *reinterpret_cast<uint32_t*>(q + 4 * i) = pack(row[2 * i], row[2 * i + 1], p.is_bf16);
+  unpack(r, row, p.is_bf16);
+  const float* norm = is_v ? nullptr : is_q ? p.q_norm : p.k_norm;
+  if (norm) normalise(p, r, norm);
+  if (turns && p.num_pairs % kLaneDims == 0)
+    rotate(p, r, angles);
+  else if (turns)
+    rotate_any(p, r, angles_of(p, token));
+  if (!is_q)
+    store(p, r, slot, row_head, is_v);
+  else if (r.present)
+    *at = pack(r, p.is_bf16);
 }
 
 }  // namespace
 
 void launch_append(const AppendParams& params, const LaunchOptions& options) {
-  const int64_t work = int64_t{params.num_tokens} * (params.num_heads + 2 * params.kv_heads);
-  const Launch launch = {static_cast<int32_t>((work + kWarps - 1) / kWarps), kWarps * 32, 0};
-  const auto go = [&](auto kernel) { launch_kernel(kernel, launch, options, params); };
-  switch (params.head_dim) {
-    case 64:
-      return go(append_kernel<64>);
-    case 80:
-      return go(append_kernel<80>);
-    case 96:
-      return go(append_kernel<96>);
-    case 128:
-      return go(append_kernel<128>);
-    case 192:
-      return go(append_kernel<192>);
-    default:
-      return go(append_kernel<256>);
-  }
+  const int lanes = params.head_dim <= 64 ? 8 : params.head_dim <= 128 ? 16 : 32;
+  const int64_t rows = 32 / lanes, tokens = (params.num_tokens + rows - 1) / rows;
+  const int64_t warps = tokens * (params.num_heads + 2 * params.kv_heads);
+  const Launch launch = {
+      static_cast<int32_t>((warps + kThreads / 32 - 1) / (kThreads / 32)), kThreads, 0};
+  const auto go = [&](auto kernel) {
+    prefer_shared_memory(reinterpret_cast<const void*>(kernel));
+    launch_kernel(kernel, launch, options, params);
+  };
+  if (lanes == 8) return go(append_kernel<8>);
+  if (lanes == 16) return go(append_kernel<16>);
+  go(append_kernel<32>);
 }
 
 }  // namespace pagoda::cuda

@@ -24,6 +24,7 @@ struct AppendParams {
   uint8_t* kv;
   int64_t block_bytes;
   int32_t head_bytes, v_offset, k_scales_offset, v_scales_offset;
+  int32_t row_bytes;  // of K and of V in the cache
   int32_t block_size, num_tokens, num_heads, kv_heads, head_dim, num_pairs;
   float norm_epsilon;
   Rotation rotation;

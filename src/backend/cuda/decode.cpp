@@ -1,5 +1,6 @@
 #include "backend/cuda/decode.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "backend/cuda/decode_instances.h"
@@ -28,22 +29,25 @@ std::span<const DecodeInstance> instances(KvDType dtype) {
   return {};
 }
 
-// The kernel with the fewest columns that are enough, else the one with the most.
-const DecodeInstance& find_decode_instance(KvDType dtype, int32_t head_dim, int32_t columns) {
-  const DecodeInstance* best = nullptr;
-  for (const DecodeInstance& i : instances(dtype)) {
-    if (i.head_dim != head_dim) continue;
-    if (!best || (i.columns > best->columns && best->columns < columns)) best = &i;
-  }
-  if (!best)
-    throw Error("cuda.unsupported",
-                "head size {} with {} KV: 64, 80 (not int4), 96, 128, 192 and 256 are supported",
-                head_dim,
-                name(dtype));
-  return *best;
+// The wide kernel if columns are many, else the smallest instance that holds the head.
+const DecodeInstance& find_decode_instance(KvDType dtype, int32_t head_dim, int64_t columns) {
+  constexpr int32_t kHeadSizes[] = {64, 80, 96, 128, 192, 256};
+  if (std::find(std::begin(kHeadSizes), std::end(kHeadSizes), head_dim) == std::end(kHeadSizes))
+    throw Error("cuda.unsupported", "head size {}: 64, 80, 96, 128, 192 and 256 are", head_dim);
+  const std::span<const DecodeInstance> all = instances(dtype);
+  const DecodeInstance& narrow = *std::find_if(
+      all.begin(), all.end(), [&](const DecodeInstance& i) { return i.head_dim >= head_dim; });
+  if (kv_bits(dtype) == 16 && columns > narrow.team_columns)
+    for (const DecodeInstance& wide : decode_wide_instances())
+      if (wide.head_dim == head_dim) return wide;
+  return narrow;
+}
+int32_t num_teams(const DecodeInstance& instance, int64_t columns) {
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(ceil_div(columns, instance.team_columns), 1, instance.max_teams));
 }
 
-DecodeParams make_params(const DecodeLaunch& launch) {
+DecodeParams make_params(const DecodeLaunch& launch, const DecodeInstance& instance) {
   const AttentionArgs& args = launch.args;
   const KvFormat& format = args.kv.format;
   const int32_t dim = format.k_dim;
@@ -72,9 +76,20 @@ DecodeParams make_params(const DecodeLaunch& launch) {
   p.v_scales_offset = static_cast<int32_t>(format.v_scales_offset());
   p.max_blocks = args.batch.max_blocks;
   p.block_size = format.block_size;
-  p.piece = std::gcd(format.block_size, kStageKeys);
+  p.piece = std::gcd(format.block_size, instance.slot_keys);
   p.kv_heads = args.kv.kv_heads;
   p.group = args.num_heads / args.kv.kv_heads;
+  p.head_dim = dim;
+  p.row_bytes = static_cast<int32_t>(format.row_bytes(dim));
+  p.atom_shift = atom_shift(p.row_bytes);
+  p.scale_bytes = static_cast<int32_t>(format.scale_bytes(dim) / format.block_size);
+  p.num_teams = num_teams(instance, launch.columns);
+  p.kv_is_bf16 = format.dtype == KvDType::bf16;
+  // Items of several sections are whole rows: no row then has several parts.
+  const bool whole_rows = launch.chunks_per_part > 1 && launch.max_parts_per_row <= 1;
+  p.team_bytes = instance.team_bytes + (whole_rows ? instance.row_state_bytes : 0);
+  p.ring_at = kDecodeTeamsAt + p.num_teams * p.team_bytes;
+  p.slot_bytes = instance.slot_keys * (p.row_bytes + p.scale_bytes);
   p.softcap = args.softcap * kLog2E;
   p.score_scale = args.softcap > 0.f ? args.scale / args.softcap : args.scale * kLog2E;
   p.q_is_bf16 = args.q.dtype() == DType::bf16;
@@ -96,13 +111,18 @@ void check(const DecodeLaunch& launch) {
                 default_block_size(format.dtype));
 }
 
-DecodeConfig make_config(const DecodeLaunch& launch, const DecodeInstance& instance) {
+DecodeConfig make_config(const DecodeLaunch& launch,
+                         const DecodeInstance& instance,
+                         const DecodeParams& p,
+                         int32_t beside_bytes) {
   DecodeConfigInput in;
-  in.fixed_bytes = instance.fixed_bytes;
-  in.slot_bytes = instance.slot_bytes;
+  in.beside_bytes = beside_bytes;
+  in.fixed_bytes = p.ring_at;
+  in.slot_bytes = p.slot_bytes;
   in.max_blocks_per_multiprocessor = launch.tuning.blocks_per_multiprocessor > 0
                                          ? launch.tuning.blocks_per_multiprocessor
-                                         : instance.max_blocks_per_multiprocessor;
+                                     : p.num_teams == 1 ? instance.blocks
+                                                        : instance.blocks_of_teams;
   in.num_multiprocessors = launch.num_multiprocessors;
   in.short_items = launch.chunks_per_part == 1;
   in.max_work =
@@ -116,7 +136,7 @@ DecodeConfig make_config(const DecodeLaunch& launch, const DecodeInstance& insta
   return config;
 }
 
-void merge(const DecodeLaunch& launch, const DecodeParams& p, const LaunchOptions& options) {
+MergeParams make_merge(const DecodeLaunch& launch, const DecodeParams& p) {
   const int64_t max_keys = int64_t{p.max_blocks} * p.block_size;
   MergeParams m = {};
   m.header = p.header;
@@ -131,22 +151,24 @@ void merge(const DecodeLaunch& launch, const DecodeParams& p, const LaunchOption
   m.sum_row_floats = p.sum_row_floats;
   m.num_heads = launch.args.num_heads;
   m.group = p.group;
-  m.head_dim = launch.args.kv.format.k_dim;
+  m.head_dim = p.head_dim;
   m.out_is_bf16 = p.q_is_bf16;
   m.max_rows = launch.shape.max_rows;
-  m.max_sections = static_cast<int32_t>(ceil_div(max_keys, kSection) + 1);
+  m.max_sections = launch.max_sections_per_row > 0
+                       ? launch.max_sections_per_row
+                       : static_cast<int32_t>(ceil_div(max_keys, kSection) + 1);
   m.max_parts =
       launch.max_parts_per_row > 0 ? launch.max_parts_per_row : kChunksPerSection * m.max_sections;
   m.parts_are_chunks = launch.chunks_per_part == 1;
-  m.sections_at_once =
-      launch.max_sections_per_row > 0 ? launch.max_sections_per_row : m.max_sections;
-  launch_merge(m, options);
+  return m;
 }
 
 }  // namespace
 
 int32_t decode_columns(KvDType dtype, int32_t head_dim, int32_t group, int32_t max_q_len) {
-  return find_decode_instance(dtype, head_dim, group * max_q_len).columns;
+  const int64_t columns = int64_t{group} * max_q_len;
+  const DecodeInstance& instance = find_decode_instance(dtype, head_dim, columns);
+  return num_teams(instance, columns) * instance.team_columns;
 }
 
 int32_t decode_whole_row_blocks(KvDType dtype,
@@ -154,24 +176,31 @@ int32_t decode_whole_row_blocks(KvDType dtype,
                                 int32_t columns,
                                 int32_t num_multiprocessors) {
   const DecodeInstance& instance = find_decode_instance(dtype, head_dim, columns);
-  return instance.whole_rows ? instance.max_blocks_per_multiprocessor * num_multiprocessors : 0;
+  const bool one = num_teams(instance, columns) == 1;
+  return num_multiprocessors * (one ? instance.blocks : instance.blocks_of_teams);
 }
 
 void decode_attention(const DecodeLaunch& launch, const LaunchOptions& options) {
   check(launch);
   const KvFormat& format = launch.args.kv.format;
   const DecodeInstance& instance = find_decode_instance(format.dtype, format.k_dim, launch.columns);
-  PG_CHECK(instance.columns == launch.columns, "{} of {}", launch.columns, instance.columns);
-  const DecodeConfig config = make_config(launch, instance);
-  DecodeParams params = make_params(launch);
+  DecodeParams params = make_params(launch, instance);
+  PG_CHECK(
+      params.num_teams * instance.team_columns == launch.columns, "{} columns", launch.columns);
+  const bool merges =
+      launch.max_parts_per_row != 1 && int64_t{params.max_blocks} * params.block_size > kChunk;
+  const MergeParams merge = make_merge(launch, params);
+  constexpr int32_t kMostBeside = 4096;  // a larger merge would cost the ring more than it gains
+  const int32_t beside = merges && merge_room(merge) <= kMostBeside ? merge_room(merge) : 0;
+  const DecodeConfig config = make_config(launch, instance, params, beside);
   params.num_slots = config.num_slots;
   params.num_flying = config.num_flying;
   CUDA_CHECK(cudaFuncSetAttribute(
       instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, config.shared_bytes));
-  launch_raw(
-      instance.kernel, {config.grid, instance.num_threads, config.shared_bytes}, options, &params);
-  if (launch.max_parts_per_row != 1 && int64_t{params.max_blocks} * params.block_size > kChunk)
-    merge(launch, params, options);
+  prefer_shared_memory(instance.kernel);
+  const int32_t threads = 128 * params.num_teams + 32;
+  launch_raw(instance.kernel, {config.grid, threads, config.shared_bytes}, options, &params);
+  if (merges) launch_merge(merge, options);
 }
 
 }  // namespace pagoda::cuda

@@ -1,21 +1,13 @@
-// Decode kernels over bf16 KV: 8 columns for every head size; 32 columns, by wgmma on Hopper, for
-// the common ones.
+// Decode kernels over bf16 KV.
 #include "backend/cuda/decode_instances.cuh"
 
 namespace pagoda::cuda {
 
 std::span<const DecodeInstance> decode_bf16_instances() {
   static const DecodeInstance kTable[] = {
-      instance<Format::bf16, 64, 1, 1>(),
-      instance<Format::bf16, 64, 2, 2>(),
-      instance<Format::bf16, 80, 1, 1>(),
-      instance<Format::bf16, 96, 1, 1>(),
-      instance<Format::bf16, 128, 1, 1>(),
-      instance<Format::bf16, 128, 2, 1>(),
-      instance<Format::bf16, 128, 2, 2>(),
-      instance<Format::bf16, 192, 1, 1>(),
-      instance<Format::bf16, 256, 1, 1>(),
-      instance<Format::bf16, 256, 2, 2>(),
+      instance<Format::bf16, 64>(),
+      instance<Format::bf16, 128>(),
+      instance<Format::bf16, 256>(),
   };
   return kTable;
 }

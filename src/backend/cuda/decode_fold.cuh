@@ -37,29 +37,51 @@ __device__ __forceinline__ void fold(Partial<kN>& x, const Partial<kN>& y) {
 template <int kT, int kDimTiles>
 struct TileState {
   float maximum[kT][2], sum[kT][2], values[kDimTiles][kT][4];
-};
+  static constexpr int kFloats = kT * (4 + 4 * kDimTiles);
 
-template <int kT, int kDimTiles>
-__device__ __forceinline__ void fold_in(TileState<kT, kDimTiles>& into,
-                                        const TileState<kT, kDimTiles>& state) {
+  // f(x, i): each number and its index.
+  template <class X, class F>
+  __device__ __forceinline__ static void each(X& x, F f) {
 #pragma unroll
-  for (int t = 0; t < kT; t++)
+    for (int t = 0; t < kT; t++) {
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
-      Partial<2 * kDimTiles> x, y;
-      x.maximum = into.maximum[t][j], x.sum = into.sum[t][j];
-      y.maximum = state.maximum[t][j], y.sum = state.sum[t][j];
+      for (int j = 0; j < 2; j++) f(x.maximum[t][j], 4 * t + j), f(x.sum[t][j], 4 * t + 2 + j);
 #pragma unroll
-      for (int k = 0; k < 2 * kDimTiles; k++) {
-        x.values[k] = into.values[k / 2][t][k % 2 * 2 + j];
-        y.values[k] = state.values[k / 2][t][k % 2 * 2 + j];
-      }
-      fold(x, y);
-      into.maximum[t][j] = x.maximum, into.sum[t][j] = x.sum;
-#pragma unroll
-      for (int k = 0; k < 2 * kDimTiles; k++) into.values[k / 2][t][k % 2 * 2 + j] = x.values[k];
+      for (int k = 0; k < 4 * kDimTiles; k++)
+        f(x.values[k / 4][t][k % 4], 4 * kT + t * 4 * kDimTiles + k);
     }
-}
+  }
+  __device__ __forceinline__ void reset() {
+    each(*this, [](float& x, int i) { x = i < 4 * kT && i % 4 < 2 ? kNoMaximum : 0.f; });
+  }
+  // To and from shared memory, which holds what is rarely wanted; number i at at[i * stride].
+  __device__ __forceinline__ void put(float* at, int stride) const {
+    each(*this, [&](const float& x, int i) { at[i * stride] = x; });
+  }
+  __device__ __forceinline__ void get(const float* at, int stride) {
+    each(*this, [&](float& x, int i) { x = at[i * stride]; });
+  }
+
+  __device__ __forceinline__ void fold_in(const TileState& state) {
+#pragma unroll
+    for (int t = 0; t < kT; t++)
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        Partial<2 * kDimTiles> x, y;
+        x.maximum = maximum[t][j], x.sum = sum[t][j];
+        y.maximum = state.maximum[t][j], y.sum = state.sum[t][j];
+#pragma unroll
+        for (int k = 0; k < 2 * kDimTiles; k++) {
+          x.values[k] = values[k / 2][t][k % 2 * 2 + j];
+          y.values[k] = state.values[k / 2][t][k % 2 * 2 + j];
+        }
+        fold(x, y);
+        maximum[t][j] = x.maximum, sum[t][j] = x.sum;
+#pragma unroll
+        for (int k = 0; k < 2 * kDimTiles; k++) values[k / 2][t][k % 2 * 2 + j] = x.values[k];
+      }
+  }
+};
 
 // What a sink (a logit that takes weight and gives no value) does to a row, and the row's divisor.
 struct Ending {

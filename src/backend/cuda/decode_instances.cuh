@@ -1,4 +1,4 @@
-// instance<Geometry>(): a row of the table of decode kernels.
+// instance<format, dims>() and wide_instance<dims>(): rows of the tables of decode kernels.
 #pragma once
 
 #include "backend/cuda/decode_instances.h"
@@ -6,17 +6,26 @@
 
 namespace pagoda::cuda {
 
-template <Format kFormat, int kDims, int kTiles, int kTeams>
+template <class G, int kT>
+DecodeInstance instance_of() {
+  using T = Team<G, kT>;
+  return {reinterpret_cast<const void*>(decode_kernel<G, kT>),
+          G::kDims,
+          T::kMaxTeams,
+          T::kColumns,
+          T::kRowAt,
+          T::kRowBytes,
+          G::kSlotKeys,
+          T::kBlocks,
+          T::kBlocksOfTeams};
+}
+template <Format kFormat, int kDims>
 DecodeInstance instance() {
-  using G = Geometry<kFormat, kDims, kTiles, kTeams>;
-  return {reinterpret_cast<const void*>(decode_kernel<G>),
-          kDims,
-          G::kThreads,
-          G::kColumns,
-          G::kRingAt,
-          G::kSlotBytes,
-          G::kMinBlocks,
-          G::kWholeRows};
+  return instance_of<Geometry<kFormat, kDims>, 1>();
+}
+template <int kDims>
+DecodeInstance wide_instance() {
+  return instance_of<Geometry<Format::bf16, kDims>, 2>();
 }
 
 }  // namespace pagoda::cuda

@@ -15,21 +15,24 @@ struct alignas(16) Column {
   int unused[3];
 };
 
-template <class G>
+template <class G, int kT>
 class ItemOfConsumer {
  protected:
-  static constexpr int kT = G::kTiles;
-  static constexpr bool kWgmma = G::kWantsWgmma && PAGODA_SM90;
+  using T = Team<G, kT>;
 
   __device__ __forceinline__ ItemOfConsumer(const DecodeParams& params, uint8_t* smem)
-      : p_(params), smem_(smem), base_(smem_addr(smem)), team_(threadIdx.x / kTeamThreads) {}
+      : p_(params),
+        smem_(smem),
+        base_(smem_addr(smem)),
+        team_(threadIdx.x / kTeamThreads),
+        team_at_(T::kAt + team_ * params.team_bytes),
+        columns_at_(team_at_ + T::kColumnsAt) {}
 
   // Reads item `index` and describes its columns; only the plan is read.
-  __device__ __forceinline__ void take_item(int index, int kv_head, int turn) {
+  __device__ __forceinline__ void take_item(int index, int kv_head) {
     item_ = read_item(p_, index);
     kv_head_ = kv_head;
-    columns_ = reinterpret_cast<Column*>(smem_ + G::kColumnsAt) +
-               (turn * G::kTeams + team_) * G::kTeamColumns;
+    columns_at_ ^= T::kColumns * int{sizeof(Column)};  // others may still read the last item's
     describe_columns();
   }
   __device__ __forceinline__ void team_barrier() const { named_barrier(1 + team_, kTeamThreads); }
@@ -38,11 +41,11 @@ class ItemOfConsumer {
 
   __device__ __forceinline__ void describe_columns() {
     const int num_heads = item_.num_heads, thread = threadIdx.x % kTeamThreads;
-    used_ = min(item_.num_rows * num_heads - team_ * G::kTeamColumns, G::kTeamColumns);
-    if (thread < G::kTeamColumns) {
+    used_ = min(item_.num_rows * num_heads - team_ * T::kColumns, T::kColumns);
+    if (thread < T::kColumns) {
       Column x = {-1, 0, -1, 0, -1, {}};
       if (thread < used_) {
-        const int c = team_ * G::kTeamColumns + thread;
+        const int c = team_ * T::kColumns + thread;
         const int4* row = reinterpret_cast<const int4*>(p_.rows + item_.first_row + c / num_heads);
         const int4 a = __ldg(row), b = __ldg(row + 1);  // DecodeRow
         x.token = a.x;
@@ -51,66 +54,89 @@ class ItemOfConsumer {
         x.head = kv_head_ * p_.group + item_.first_head + c % num_heads;
         x.part = b.y == 1 ? -1 : a.w + item_.part;
       }
-      columns_[thread] = x;
+      column(thread) = x;
     }
     team_barrier();
-    if (used_ <= 0) return;
-    all_from_ = columns_[used_ - 1].first_key;
-    all_to_ = columns_[0].position + 1;
   }
 
-  __device__ __forceinline__ const uint8_t* query_row(int column) const {
-    const Column& c = columns_[column];
+  __device__ __forceinline__ Column& column(int i) const {
+    return reinterpret_cast<Column*>(smem_ + columns_at_)[i];
+  }
+  __device__ __forceinline__ bool all_see(int begin, int end) const {  // every key of a range
+    return begin >= column(used_ - 1).first_key && end <= column(0).position + 1;
+  }
+
+  // The operands of both products are bf16, else f16.
+  __device__ __forceinline__ bool is_bf16() const { return T::kWide ? p_.kv_is_bf16 : G::kBf16; }
+  __device__ __forceinline__ uint32_t pack(float lo, float hi) const {
+    return is_bf16() ? pack16<true>(lo, hi) : pack16<false>(lo, hi);
+  }
+
+  __device__ __forceinline__ const uint8_t* query_row(int index) const {
+    const Column& c = this->column(index);
     if (c.token < 0) return nullptr;
     return static_cast<const uint8_t*>(p_.q) + c.token * p_.q_row_bytes +
-           int64_t{c.head} * G::kHeadDim * 2;
+           int64_t{c.head} * p_.head_dim * 2;
   }
   __device__ __forceinline__ uint32_t to_operand(uint32_t two) const {
-    if (p_.q_is_bf16 == G::kBf16) return two;
     float2 x;
     if (p_.q_is_bf16)
       x = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&two));
     else
       x = __half22float2(*reinterpret_cast<__half2*>(&two));
-    return pack16<G::kBf16>(x.x, x.y);
+    return pack(x.x, x.y);
   }
 
   __device__ __forceinline__ void load_query() {
-    if constexpr (G::kQueryInShared) {
-      constexpr int kUnits = G::kHeadDim / 8;
-      for (int i = threadIdx.x % kTeamThreads; i < G::kTeamColumns * kUnits; i += kTeamThreads) {
-        const int column = i / kUnits, unit = i % kUnits;
-        const uint8_t* from = query_row(column);
-        uint4 x = from ? *reinterpret_cast<const uint4*>(from + unit * 16) : make_uint4(0, 0, 0, 0);
+    if constexpr (T::kWgmma)
+      load_query_shared();
+    else
+      load_query_registers();
+  }
+  __device__ __forceinline__ void load_query_shared() {
+    constexpr int kUnits = G::kDims / 8;
+    for (int i = threadIdx.x % kTeamThreads; i < T::kColumns * kUnits; i += kTeamThreads) {
+      const int column = i / kUnits, unit = i % kUnits;
+      const uint8_t* from = query_row(column);
+      uint4 x = from ? *reinterpret_cast<const uint4*>(from + unit * 16) : make_uint4(0, 0, 0, 0);
+      if (p_.q_is_bf16 != is_bf16())
         x = {to_operand(x.x), to_operand(x.y), to_operand(x.z), to_operand(x.w)};
-        *reinterpret_cast<uint4*>(smem_ + G::kQueryAt + team_ * G::kQueryBytes +
-                                  unit_offset(2 * G::kHeadDim, column, unit)) = x;
-      }
-      fence_async_proxy();
-      team_barrier();
-    } else {
-#pragma unroll
-      for (int t = 0; t < kT; t++) {
-        const uint8_t* from = query_row(t * 8 + at_.row);
-#pragma unroll
-        for (int k = 0; k < Query<G>::kSteps; k++)
-#pragma unroll
-          for (int h = 0; h < 2; h++) {
-            const int dim = query_dim<G>(k, h, at_.pair);
-            query_.b[t][k][h] =
-                from ? to_operand(*reinterpret_cast<const uint32_t*>(from + dim * 2)) : 0;
-          }
-      }
-      query_.sum_up();
+      *reinterpret_cast<uint4*>(smem_ + team_at_ + T::kQueryAt +
+                                unit_offset(2 * G::kDims, column, unit)) = x;
     }
+    fence_async_proxy();
+    team_barrier();
+  }
+  __device__ __forceinline__ void load_query_registers() {
+#pragma unroll
+    for (int t = 0; t < kT; t++) {
+      const uint8_t* from = query_row(t * 8 + at_.row);
+#pragma unroll
+      for (int k = 0; k < G::kDims / 16; k++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const int dim = query_dim<G>(k, h, at_.pair);
+          const bool present = from && dim < p_.head_dim;
+          query_.b[t][k][h] = present ? *reinterpret_cast<const uint32_t*>(from + dim * 2) : 0;
+        }
+      if (p_.q_is_bf16 == is_bf16()) continue;
+#pragma unroll
+      for (int k = 0; k < G::kDims / 16; k++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) query_.b[t][k][h] = to_operand(query_.b[t][k][h]);
+    }
+    query_.sum_up();
   }
 
   // ---- the ring
 
+  __device__ __forceinline__ uint32_t wait_for(const RingPlace& place) const {
+    mbarrier_wait(full_barrier(base_, place.slot), place.parity);
+    const uint32_t slot = base_ + p_.ring_at + place.slot * p_.slot_bytes;
+    return T::kWgmma ? __shfl_sync(~0u, slot, 0) : slot;  // uniform, for descriptors
+  }
   __device__ __forceinline__ uint32_t take() const {
-    mbarrier_wait(full_barrier(base_, place_.slot), place_.parity);
-    const uint32_t slot = base_ + G::kRingAt + place_.slot * G::kSlotBytes;
-    return kWgmma ? __shfl_sync(~0u, slot, 0) : slot;  // uniform, for descriptors
+    return wait_for(place_);
   }
   __device__ __forceinline__ int advance() {
     const int slot = place_.slot;
@@ -125,14 +151,13 @@ class ItemOfConsumer {
   const DecodeParams& p_;
   uint8_t* smem_;
   uint32_t base_;
-  int team_;
+  int team_, team_at_;  // at: in shared memory
   Lane at_;
   DecodeItem item_;
   int kv_head_ = 0;
-  int used_ = 0;  // columns of this team
-  Column* columns_ = nullptr;
-  int all_from_ = 0, all_to_ = 0;  // keys that every column sees
-  Query<G> query_;
+  int used_ = 0;    // columns of this team
+  int columns_at_;  // in shared memory
+  Query<G, kT> query_;
   RingPlace place_;
 };
 

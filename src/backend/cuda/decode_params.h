@@ -14,7 +14,6 @@ namespace pagoda::cuda {
 constexpr int kChunk = 256;
 constexpr int kSection = 2048;
 constexpr int kChunksPerSection = kSection / kChunk;
-constexpr int kStageKeys = 64;  // keys that one slot of the ring holds
 
 // One part (or all parts, one after the other) of up to `columns / G` rows, for every KV head: head
 // fastest.
@@ -72,11 +71,17 @@ struct DecodeParams {
   int64_t out_row_bytes;
   int64_t sum_row_floats;
   int32_t head_bytes, v_offset, k_scales_offset, v_scales_offset;
-  int32_t max_blocks, block_size, piece;  // piece: keys per copy, gcd(S, 64)
-  int32_t kv_heads, group;
-  float score_scale;   // scale x log2 e, or, with a softcap, scale / softcap
-  float softcap;       // softcap x log2 e; 0: none
-  int32_t num_slots;   // of the ring
+  int32_t max_blocks, block_size, piece;  // piece: keys per copy, gcd(S, keys of a slot)
+  int32_t kv_heads, group, head_dim;
+  int32_t row_bytes, atom_shift;  // of K and of V: kv_layout.h
+  int32_t scale_bytes;            // of a token's K, or V
+  float score_scale;              // scale x log2 e, or, with a softcap, scale / softcap
+  float softcap;                  // softcap x log2 e; 0: none
+  int32_t num_teams, kv_is_bf16;
+  int32_t team_bytes;  // of shared memory
+  int32_t ring_at;     // in shared memory
+  int32_t slot_bytes;  // of the ring
+  int32_t num_slots;
   int32_t num_flying;  // slots that may be on their way at once
   int32_t q_is_bf16;
   int32_t early;  // loads of keys before `fresh` may start before the previous kernel ends

@@ -244,12 +244,13 @@ DecodeConfig decode_config(const DecodeConfigInput& in) {
   DecodeConfig c;
   const int32_t rounds = static_cast<int32_t>(ceil_div(in.max_work, in.num_multiprocessors));
   c.blocks_per_multiprocessor = std::clamp(rounds, 1, in.max_blocks_per_multiprocessor);
-  // A short launch of one block per multiprocessor leaves room for the next launch's; a longer one
-  // must not, or the next launch's blocks settle unevenly.
-  const bool leaves_room = in.short_items && in.max_work <= in.num_multiprocessors;
-  const int32_t share = leaves_room ? 2 : c.blocks_per_multiprocessor;
-  const int32_t room =
-      std::min(in.shared_bytes_per_multiprocessor / share, kMostShared + kReserved);
+  // A short launch leaves room for the next launch's blocks, on the same multiprocessors or, if it
+  // is small, on others; a longer one must not, or the next launch's blocks settle unevenly.
+  c.leaves_room = in.short_items && in.max_work <= in.num_multiprocessors;
+  const int32_t share =
+      c.leaves_room && 2 * in.max_work > in.num_multiprocessors ? 2 : c.blocks_per_multiprocessor;
+  const int32_t room = std::min((in.shared_bytes_per_multiprocessor - in.beside_bytes) / share,
+                                kMostShared + kReserved);
   c.num_slots = std::min(kMaxSlots, (room - kReserved - in.fixed_bytes) / in.slot_bytes);
   if (c.num_slots < 2)
     throw Error(
@@ -260,8 +261,10 @@ DecodeConfig decode_config(const DecodeConfigInput& in) {
         in.slot_bytes,
         room - kReserved);
   const int32_t flying = in.flying_bytes + (c.blocks_per_multiprocessor == 1 ? 32 << 10 : 0);
-  c.num_flying =
-      std::clamp(flying / c.blocks_per_multiprocessor / in.slot_bytes, int32_t{2}, c.num_slots);
+  c.num_flying = c.leaves_room ? c.num_slots
+                             : std::clamp(flying / c.blocks_per_multiprocessor / in.slot_bytes,
+                                          int32_t{2},
+                                          c.num_slots);
   c.shared_bytes = std::max(in.fixed_bytes + c.num_slots * in.slot_bytes,
                             in.shared_bytes_per_multiprocessor / (share + 1) - kReserved + 16);
   c.grid = static_cast<int32_t>(std::min<int64_t>(

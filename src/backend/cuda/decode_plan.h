@@ -78,6 +78,7 @@ void write_plan(const DecodePlan& plan, const DecodePlanShape& shape, std::span<
 
 // How a decode kernel is launched.
 struct DecodeConfig {
+  bool leaves_room = false;  // for the next launch, which then begins early
   int32_t blocks_per_multiprocessor = 1;
   int32_t num_slots = 2;
   int32_t num_flying = 2;
@@ -93,6 +94,7 @@ struct DecodeConfigInput {
   int32_t flying_bytes = 80 << 10;  // on their way at once, per multiprocessor: docs/kernels.md
   bool short_items = false;         // chunks: a launch is a few microseconds
   int32_t max_work = 1 << 30;       // items x KV heads that the grid is for
+  int32_t beside_bytes = 0;         // of shared memory, for a merge that waits beside the blocks
 };
 DecodeConfig decode_config(const DecodeConfigInput& input);
 

@@ -1,8 +1,9 @@
 // The producer warp of the decode kernels: walks the block's items and brings the K, then the V, of
-// each chunk of keys into a ring of slots, a slot 64 keys, by bulk copies of up to 64 rows (below
-// Hopper by 16-byte copies). It reads the block table one chunk ahead, keeps at most num_flying
-// slots on their way (more would only crowd the memory system; the rest of the ring absorbs the
-// consumers' jitter), and never reads a key outside [key_begin, key_end) of its item.
+// each chunk of keys into a ring of slots, a slot 64 to 256 keys (16 KB of rows), by bulk copies of
+// a cache block's rows each (below Hopper by 16-byte copies). It reads the block table one chunk
+// ahead, keeps at most num_flying slots on their way (more would only crowd the memory system; the
+// rest of the ring absorbs the consumers' jitter), and never reads a key outside [key_begin,
+// key_end) of its item.
 #pragma once
 
 #include "backend/cuda/decode_geometry.cuh"
@@ -29,6 +30,22 @@ __device__ __forceinline__ uint32_t empty_barrier(uint32_t smem, int slot) {
   return smem + 256 + 8 * slot;
 }
 
+constexpr int kMaxSlots = 16;
+__device__ __forceinline__ void init_barriers(uint32_t smem, int slot, int warps) {
+  mbarrier_init(full_barrier(smem, slot), PAGODA_SM90 ? 1 : 32);
+  mbarrier_init(empty_barrier(smem, slot), warps);
+  mbarrier_init_fence();
+}
+
+// What all warps ask of the plan's header, in shared memory behind the barriers.
+struct PlanSize {
+  int num_work;  // items x KV heads
+  int chunks_per_part;
+};
+__device__ __forceinline__ PlanSize& plan_size(uint8_t* smem) {
+  return *reinterpret_cast<PlanSize*>(smem + 512);
+}
+
 __device__ __forceinline__ DecodeItem read_item(const DecodeParams& p, int index) {
   DecodeItem item;
   const int4* from = reinterpret_cast<const int4*>(p.items + index);
@@ -47,34 +64,24 @@ __device__ __forceinline__ ChunkRange chunks_of(const DecodeItem& item, int chun
           min(first + item.num_parts * chunks_per_part, (item.key_end + kChunk - 1) / kChunk)};
 }
 
-// Stages of a chunk that hold a key of the item: [begin, end). wgmma wants no branches: all stages.
-template <class G>
-__device__ __forceinline__ ChunkRange stages_of(const DecodeItem& item, int chunk) {
-  if (G::kWantsWgmma) return {0, kStages};
-  const int key0 = chunk * kChunk;
-  return {max(0, (item.key_begin - key0) / kStageKeys),
-          min(kStages, (item.key_end - key0 + kStageKeys - 1) / kStageKeys)};
-}
-
 template <class G>
 class Producer {
  public:
   __device__ __forceinline__ Producer(const DecodeParams& params, uint32_t smem)
       : p_(params), smem_(smem), lane_(threadIdx.x % 32), piece_(lane_ % 16) {
-    const int per_stage = kStageKeys / p_.piece;  // 1, 2 or 4
-    stage_of_piece_ = piece_ >> (per_stage / 2);
-    const int at = piece_ & (per_stage - 1);
-    slot_offset_ =
-        lane_ < 16 ? at * p_.piece * G::kRowBytes : G::kDataBytes + at * p_.piece * G::kScaleBytes;
-    stage_mask_ = (1u << per_stage) - 1;
-    stage_shift_ = per_stage;
+    const int per_slot = G::kSlotKeys / p_.piece;  // a power of two
+    slot_shift_ = __ffs(per_slot) - 1;
+    slot_of_piece_ = piece_ >> slot_shift_;
+    slot_mask_ = (1u << per_slot) - 1;
+    const int key = (piece_ & (per_slot - 1)) * p_.piece;
+    offset_ = lane_ < 16 ? key * p_.row_bytes : G::kSlotKeys * p_.row_bytes + key * p_.scale_bytes;
+    bytes_ = p_.piece * (lane_ < 16 ? p_.row_bytes : p_.scale_bytes);
     filling_.parity = 1;
   }
 
-  __device__ __forceinline__ void run() {
+  __device__ __forceinline__ void run(const PlanSize& size) {
     if (!p_.early) wait_for_previous();
-    const int total = p_.header->num_items * p_.kv_heads;
-    const int per_part = p_.header->chunks_per_part;
+    const int total = size.num_work, per_part = size.chunks_per_part;
     Cursor now{static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x), 0, 0, 0, {}};
     advance(now, total, per_part);
     Piece piece = locate(now, total);
@@ -94,7 +101,7 @@ class Producer {
     int work, kv_head, chunk, end;
     DecodeItem item;
   };
-  // Lane i < 16: piece i of a chunk's K; lane i + 16: its scales. block < 0: not to be read.
+  // Lane i < 16: piece i of a chunk; lane i + 16: its scales. block < 0: not to be read.
   struct Piece {
     int block, row;
   };
@@ -136,20 +143,20 @@ class Producer {
     const uint32_t valid_lanes = __ballot_sync(~0u, valid) & 0xFFFF;
     const int key = c.chunk * kChunk + piece_ * p_.piece;
     if (!waited_ && __any_sync(~0u, valid && key + p_.piece > c.item.fresh)) wait_for_previous();
-    const ChunkRange stages = stages_of<G>(c.item, c.chunk);
     const uint8_t* head = p_.kv + piece.block * p_.block_bytes + int64_t{c.kv_head} * p_.head_bytes;
 #pragma unroll
     for (int is_v = 0; is_v < 2; is_v++) {
-      const uint8_t* from = head + (lane_ < 16 ? is_v * p_.v_offset + piece.row * G::kRowBytes
-                                               : piece.row * G::kScaleBytes);
+      const uint8_t* from = head + (lane_ < 16 ? is_v * p_.v_offset + piece.row * p_.row_bytes
+                                               : (is_v ? p_.v_scales_offset : p_.k_scales_offset) +
+                                                     piece.row * p_.scale_bytes);
 #pragma unroll 1
-      for (int stage = stages.begin; stage < stages.end; stage++) {
+      for (int i = 0; i < kChunk / G::kSlotKeys; i++) {
         const uint32_t bar = full_barrier(smem_, filling_.slot);
         mbarrier_wait(empty_barrier(smem_, filling_.slot), filling_.parity);
-        const bool mine = valid && stage_of_piece_ == stage;
-        const int pieces = __popc(valid_lanes >> (stage * stage_shift_) & stage_mask_);
-        copy_pieces(
-            from, mine, pieces, smem_ + G::kRingAt + filling_.slot * G::kSlotBytes, bar, is_v == 0);
+        const bool mine = valid && slot_of_piece_ == i;
+        const int pieces = __popc(valid_lanes >> (i << slot_shift_) & slot_mask_);
+        const uint32_t slot = smem_ + p_.ring_at + filling_.slot * p_.slot_bytes;
+        copy_pieces(from, mine, pieces, slot, bar);
         filling_.next(p_.num_slots);
       }
     }
@@ -157,40 +164,25 @@ class Producer {
 
 #if PAGODA_SM90
   __device__ __forceinline__ void copy_pieces(
-      const uint8_t* from, bool mine, int pieces, uint32_t slot, uint32_t bar, bool is_k) {
-    const int data_bytes = p_.piece * G::kRowBytes, scale_bytes = p_.piece * G::kScaleBytes;
+      const uint8_t* from, bool mine, int pieces, uint32_t slot, uint32_t bar) {
     if (num_flying_ == p_.num_flying) {
       mbarrier_wait(full_barrier(smem_, landing_.slot), landing_.parity);
       landing_.next(p_.num_slots);
     } else {
       num_flying_++;
     }
-    if (lane_ == 0) mbarrier_expect(bar, pieces * (data_bytes + (is_k ? 2 * scale_bytes : 0)));
-    if (mine && lane_ < 16) bulk_copy(slot + slot_offset_, from, data_bytes, bar);
-    if (G::kScaleBytes > 0 && is_k && mine && lane_ >= 16) {
-      bulk_copy(slot + slot_offset_, from + p_.k_scales_offset, scale_bytes, bar);
-      bulk_copy(slot + slot_offset_ + kStageKeys * G::kScaleBytes,
-                from + p_.v_scales_offset,
-                scale_bytes,
-                bar);
-    }
+    if (lane_ == 0) mbarrier_expect(bar, pieces * p_.piece * (p_.row_bytes + p_.scale_bytes));
+    if (mine && (G::kScaled || lane_ < 16)) bulk_copy(slot + offset_, from, bytes_, bar);
   }
 #else
   __device__ __forceinline__ void copy_pieces(
-      const uint8_t* from, bool mine, int, uint32_t slot, uint32_t bar, bool is_k) {
-    for (uint32_t left = __ballot_sync(~0u, mine); left; left &= left - 1) {
+      const uint8_t* from, bool mine, int, uint32_t slot, uint32_t bar) {
+    for (uint32_t left = __ballot_sync(~0u, mine && (G::kScaled || lane_ < 16)); left;
+         left &= left - 1) {
       const int lane = __ffs(left) - 1;
-      const auto* base = reinterpret_cast<const uint8_t*>(
+      const auto* src = reinterpret_cast<const uint8_t*>(
           __shfl_sync(~0u, reinterpret_cast<unsigned long long>(from), lane));
-      const uint32_t dst = slot + __shfl_sync(~0u, slot_offset_, lane);
-      if (lane < 16) {
-        copy_range(dst, base, p_.piece * G::kRowBytes);
-      } else if (G::kScaleBytes > 0 && is_k) {
-        copy_range(dst, base + p_.k_scales_offset, p_.piece * G::kScaleBytes);
-        copy_range(dst + kStageKeys * G::kScaleBytes,
-                   base + p_.v_scales_offset,
-                   p_.piece * G::kScaleBytes);
-      }
+      copy_range(slot + __shfl_sync(~0u, offset_, lane), src, __shfl_sync(~0u, bytes_, lane));
     }
     copy16_arrive(bar);
   }
@@ -202,11 +194,12 @@ class Producer {
   const DecodeParams& p_;
   uint32_t smem_;
   int lane_, piece_;
-  int stage_of_piece_, slot_offset_, stage_shift_;
-  uint32_t stage_mask_;
+  int slot_of_piece_, slot_shift_;
+  uint32_t slot_mask_;
+  int offset_, bytes_;  // of the piece in its slot
   bool waited_ = false;
-  RingPlace filling_;  // where the next stage goes
-  RingPlace landing_;  // the oldest stage that may not have landed
+  RingPlace filling_;  // where the next keys go
+  RingPlace landing_;  // the oldest slot that may not have landed
   int num_flying_ = 0;
 };
 

@@ -5,8 +5,9 @@
 // rows x A bytes, A the largest of 128, 64, 32, 16 that divides row_bytes; inside an atom the
 // 16-byte units of a row are XORed with the row, as the A-byte swizzle of wgmma and TMA wants. So a
 // block is loaded by plain bulk copies and multiplied as it lies, and 8 rows of one unit never meet
-// in a bank. int8 is stored + 128; int4 puts 4 (V) or 8 (K) numbers where one AND and one OR make
-// pairs of f16 of them. Scales: per token, f16: int8 {scale}; int4 {scale, zero} per 64 dims.
+// in a bank. Rows of int4 end in whole units: 80 dims take 48 bytes. int8 is stored + 128; int4
+// puts 4 (V) or 8 (K) numbers where one AND and one OR make pairs of f16 of them. Scales: per
+// token, f16: int8 {scale}; int4 {scale, zero} per 64 dims.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +23,31 @@ namespace pagoda::cuda {
 enum class Format : int32_t { bf16, f16, fp8, int8, int4 };
 constexpr int kScaleDims = 64;  // dims that share an int4 scale and zero
 
+PAGODA_HD constexpr int atom_shift(int row_bytes) {  // log2 of A
+  return row_bytes % 128 == 0 ? 7 : row_bytes % 64 == 0 ? 6 : row_bytes % 32 == 0 ? 5 : 4;
+}
 PAGODA_HD constexpr int atom_bytes(int row_bytes) {
-  return row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 16;
+  return 1 << atom_shift(row_bytes);
 }
 
-// Byte offset of 16-byte unit `unit` of token `row` from the start of K or V.
+// Byte offset of 16-byte unit `unit` of token `row` from the start of K or V; `shift`:
+// atom_shift(row_bytes), where that is not known to the compiler.
+PAGODA_HD constexpr int unit_offset(int row_bytes, int shift, int row, int unit) {
+  const int in_group = row % 8 << shift, units_shift = shift - 4;
+  return row / 8 * 8 * row_bytes + (unit >> units_shift << (shift + 3)) + in_group +
+         (((unit & ((1 << units_shift) - 1)) ^ (in_group >> 7)) << 4);
+}
 PAGODA_HD constexpr int unit_offset(int row_bytes, int row, int unit) {
-  const int atom = atom_bytes(row_bytes);
-  const int units = atom / 16;
-  return row / 8 * 8 * row_bytes + unit / units * 8 * atom + row % 8 * atom +
-         ((unit % units) ^ (row % 8 * atom / 128)) * 16;
+  return unit_offset(row_bytes, atom_shift(row_bytes), row, unit);
 }
 
 // Byte offset of byte `byte` of the row.
 PAGODA_HD constexpr int byte_offset(int row_bytes, int row, int byte) {
   return unit_offset(row_bytes, row, byte / 16) + byte % 16;
+}
+
+PAGODA_HD constexpr int int4_row_bytes(int dims) {
+  return (dims + 31) / 32 * 16;
 }
 
 // int4 K: 8 numbers in 32 bits. Bits 2-5 and 18-21 hold numbers 0 and 1, bits 6-9 and 22-25 numbers

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "backend/kv_format.h"
+
 namespace pagoda::cuda {
 namespace {
 
@@ -31,6 +33,15 @@ TEST(KvLayout, eight_rows_of_a_unit_meet_all_banks_once) {
 
 TEST(KvLayout, rows_of_eight_tokens_are_contiguous) {
   for (int row_bytes : {64, 80, 256}) EXPECT_EQ(unit_offset(row_bytes, 8, 0), 8 * row_bytes);
+}
+
+TEST(KvLayout, rows_of_int4_fill_whole_units) {
+  for (int dims : {64, 80, 96, 128, 192, 256}) {
+    EXPECT_EQ(int4_row_bytes(dims), (KvFormat{KvDType::int4, 16, dims, dims}.row_bytes(dims)));
+    EXPECT_GE(int4_row_bytes(dims) * 2, dims);
+    EXPECT_EQ(int4_row_bytes(dims) % 16, 0);
+  }
+  EXPECT_EQ(int4_row_bytes(80), 48);
 }
 
 TEST(KvLayout, int4_numbers_come_back) {

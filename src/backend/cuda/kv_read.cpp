@@ -50,7 +50,7 @@ float element(const StoredRow& r, int32_t dim) {
     case Format::int4:
       break;
   }
-  const auto word = r.at<uint32_t>(r.num_dims / 2, dim / 8 * 4);
+  const auto word = r.at<uint32_t>(int4_row_bytes(r.num_dims), dim / 8 * 4);
   const uint32_t n = r.part == Part::v ? unpack_int4_v(word >> (dim % 8 / 4 * 16) & 0xFFFF, dim % 4)
                                        : unpack_int4_k(word, dim % 8);
   const int64_t group = r.row * ceil_div(r.num_dims, kScaleDims) + dim / kScaleDims;

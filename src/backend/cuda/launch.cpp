@@ -8,6 +8,11 @@ void throw_cuda_error(cudaError_t status, const char* call, const char* file, in
   throw Error("cuda.failed", "{}: {} ({}:{})", call, cudaGetErrorString(status), file, line);
 }
 
+void prefer_shared_memory(const void* kernel) {
+  CUDA_CHECK(cudaFuncSetAttribute(
+      kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+}
+
 void launch_raw(const void* kernel,
                 const Launch& launch,
                 const LaunchOptions& options,

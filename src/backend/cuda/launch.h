@@ -34,6 +34,11 @@ struct Launch {
   int32_t cluster = 1;  // blocks
 };
 
+// Blocks of kernels that differ in how a multiprocessor splits its memory cannot share it, and a
+// new split waits for it to be idle: small kernels between those that fill shared memory ask for
+// the same.
+void prefer_shared_memory(const void* kernel);
+
 // `kernel` takes one struct by value.
 void launch_raw(const void* kernel,
                 const Launch& launch,

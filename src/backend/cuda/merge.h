@@ -23,13 +23,13 @@ struct MergeParams {
   int64_t sum_row_floats;
   int32_t num_heads, group, head_dim;
   int32_t out_is_bf16;
-  int32_t max_rows;          // rows that the grid covers
-  int32_t max_parts;         // of a row
-  int32_t max_sections;      // of a row
-  int32_t sections_at_once;  // that a row is likely to have
-  bool parts_are_chunks;     // as planned
+  int32_t max_rows;       // rows that the grid covers
+  int32_t max_parts;      // of a row
+  int32_t max_sections;   // of a row
+  bool parts_are_chunks;  // as planned
 };
 
+int32_t merge_room(const MergeParams& params);  // shared memory of one block
 void launch_merge(const MergeParams& params, const LaunchOptions& options);
 
 }  // namespace pagoda::cuda

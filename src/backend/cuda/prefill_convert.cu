@@ -16,6 +16,8 @@ namespace pagoda::cuda {
 namespace {
 
 constexpr int kWarps = 8;
+template <Format kFormat, int kDims>
+constexpr int kCodeRow = kFormat == Format::int4 ? int4_row_bytes(kDims) : kDims;
 
 template <Format kFormat>
 __device__ __forceinline__ void load_codes(const uint8_t* from, uint32_t& x, uint32_t& y) {
@@ -49,7 +51,7 @@ __device__ __forceinline__ void convert_group(const uint8_t* codes,
                                               uint8_t* out,
                                               int num_rows,
                                               bool is_bf16) {
-  constexpr int kUnits = kDims / 8, kCodeRow = kUnits * kUnitCodeBytes<kFormat>;
+  constexpr int kUnits = kDims / 8;
   constexpr int kSteps = (8 * kUnits + 31) / 32;
   const int lane = threadIdx.x % 32;
   uint32_t x[kSteps] = {}, y[kSteps] = {};
@@ -60,7 +62,9 @@ __device__ __forceinline__ void convert_group(const uint8_t* codes,
     s[i] = {head_scale, 0.f};
     if (row >= num_rows) continue;
     load_codes<kFormat>(
-        codes + byte_offset(kCodeRow, row, unit * kUnitCodeBytes<kFormat>), x[i], y[i]);
+        codes + byte_offset(kCodeRow<kFormat, kDims>, row, unit * kUnitCodeBytes<kFormat>),
+        x[i],
+        y[i]);
     if constexpr (kFormat != Format::fp8) s[i] = load_scale<kFormat, kDims>(scales, row, unit);
   }
 #pragma unroll
@@ -89,7 +93,6 @@ __global__ void __launch_bounds__(kWarps * 32)
   if (head == 0 && threadIdx.x == 0)
     p.scratch_table[block.seq * p.table_width + block.first_key / kScratchBlockKeys] = at;
   constexpr int kGroupBytes = 16 * kDims, kScratchBytes = kScratchBlockKeys * 2 * kDims;
-  constexpr int kCodeRow = kDims / 8 * kUnitCodeBytes<kFormat>;
   uint8_t* out = p.scratch + (int64_t{at} * p.kv_heads + head) * 2 * kScratchBytes;
   const float k_scale = p.k_scales != nullptr ? p.k_scales[head] : 1.f;
   const float v_scale = p.v_scales != nullptr ? p.v_scales[head] : 1.f;
@@ -103,18 +106,19 @@ __global__ void __launch_bounds__(kWarps * 32)
     const int64_t from = p.block_table[block.seq * p.max_blocks + key / p.block_size];
     const int row = key % p.block_size;
     const uint8_t* data = p.kv + from * p.block_bytes + int64_t{head} * p.head_bytes;
-    convert_group<kFormat, kDims, KeyOrValue::key>(data + row * kCodeRow,
+    convert_group<kFormat, kDims, KeyOrValue::key>(data + row * kCodeRow<kFormat, kDims>,
                                                    data + p.k_scales_offset + row * kScaleBytes,
                                                    k_scale,
                                                    out + group * kGroupBytes,
                                                    num_rows,
                                                    p.is_bf16);
-    convert_group<kFormat, kDims, KeyOrValue::value>(data + p.v_offset + row * kCodeRow,
-                                                     data + p.v_scales_offset + row * kScaleBytes,
-                                                     v_scale,
-                                                     out + kScratchBytes + group * kGroupBytes,
-                                                     num_rows,
-                                                     p.is_bf16);
+    convert_group<kFormat, kDims, KeyOrValue::value>(
+        data + p.v_offset + row * kCodeRow<kFormat, kDims>,
+        data + p.v_scales_offset + row * kScaleBytes,
+        v_scale,
+        out + kScratchBytes + group * kGroupBytes,
+        num_rows,
+        p.is_bf16);
   }
 }
 
@@ -126,8 +130,7 @@ void launch(const PrefillConvertParams& params, const LaunchOptions& options) {
     case 64:
       return go(prefill_convert_kernel<kFormat, 64>);
     case 80:
-      if constexpr (kFormat != Format::int4) return go(prefill_convert_kernel<kFormat, 80>);
-      return;
+      return go(prefill_convert_kernel<kFormat, 80>);
     case 96:
       return go(prefill_convert_kernel<kFormat, 96>);
     case 128:

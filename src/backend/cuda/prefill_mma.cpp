@@ -21,8 +21,7 @@ const PrefillMmaInstance& find_instance(KvDType dtype, int32_t head_dim) {
   int device = 0, available = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   CUDA_CHECK(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const int32_t row_bits = head_dim * kv_bits(dtype);
-  if (row_bits % 128 == 0)
+  if (KvFormat{dtype}.row_bytes(head_dim) % 16 == 0)
     for (const auto& table : {prefill_mma_hd64_instances(),
                               prefill_mma_hd128_instances(),
                               prefill_mma_hd256_instances()})
@@ -49,7 +48,7 @@ PrefillMmaParams make_params(const PrefillLaunch& launch, const PrefillParams& p
   p.k_scales_offset = static_cast<int32_t>(format.k_scales_offset());
   p.v_scales_offset = static_cast<int32_t>(format.v_scales_offset());
   p.head_dim = format.k_dim;
-  p.row_bytes = format.k_dim * kv_bits(format.dtype) / 8;
+  p.row_bytes = static_cast<int32_t>(format.row_bytes(format.k_dim));
   p.log_atom_bytes = std::countr_zero(static_cast<uint32_t>(atom_bytes(p.row_bytes)));
   p.format = cuda_format(format.dtype);
   p.q_is_bf16 = args.q.dtype() == DType::bf16;

@@ -20,11 +20,10 @@ namespace {
 
 using conformance::Case;
 
-// Cases that may end in "cuda.unsupported": rows of 40 bytes, and prompt rows over a 16-bit cache
-// of the other type than the activations.
+// Cases that may end in "cuda.unsupported": prompt rows over a 16-bit cache of the other type than
+// the activations.
 bool may_be_missing(const std::string& name, DType activations) {
-  return name == "rope_store_kv_int4_half_partial" || name.starts_with("attention_int4_head_80") ||
-         name.starts_with(activations == DType::bf16 ? "attention_f16" : "attention_bf16");
+  return name.starts_with(activations == DType::bf16 ? "attention_f16" : "attention_bf16");
 }
 
 struct Family {

@@ -9,7 +9,6 @@
 #include "backend/cuda/append.h"
 #include "backend/cuda/check/reference_kernels.h"
 #include "backend/cuda/format.h"
-#include "base/half.h"
 
 namespace pagoda::cuda {
 namespace {
@@ -266,21 +265,7 @@ CaseError DecodeCase::error() {
   CUDA_CHECK(cudaMemcpy(want.data(), out.as(), n * D * 8, cudaMemcpyDeviceToHost));
   CUDA_CHECK(cudaMemcpy(want_sums.data(), sums.as(), n * 8, cudaMemcpyDeviceToHost));
   CUDA_CHECK(cudaMemcpy(got_sums.data(), sums_.as(), n * 4, cudaMemcpyDeviceToHost));
-  CaseError e;
-  for (int64_t i = 0; i < n; i++) {
-    double norm = 0, wrong = 0;
-    for (int32_t d = 0; d < D; d++) {
-      const uint16_t bits = last_[i * D + d];
-      const double x = p.q_is_bf16 ? bf16_to_f32(bits) : f16_to_f32(bits), y = want[i * D + d];
-      if (!std::isfinite(x)) e.not_finite++;
-      norm += y * y, wrong += (x - y) * (x - y);
-    }
-    e.worst_row = std::max(e.worst_row, norm > 0 ? std::sqrt(wrong / norm) : std::sqrt(wrong));
-    if (std::isinf(want_sums[i]) && std::isinf(got_sums[i])) continue;
-    const double off = std::abs(got_sums[i] - want_sums[i]) / std::max(1.0, std::abs(want_sums[i]));
-    if (!(off <= e.worst_sum)) e.worst_sum = off;
-  }
-  return e;
+  return compare_rows(last_, p.q_is_bf16 ? RowBits::bf16 : RowBits::f16, want, got_sums, want_sums);
 }
 
 }  // namespace pagoda::cuda

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cuda/check/report.h"
 #include "backend/cuda/decode.h"
 
 namespace pagoda::cuda {
@@ -63,12 +64,6 @@ struct CaseShape {
   std::vector<SharedPrefix> shared;  // whole blocks
   uint32_t seed = 1;
   int32_t first_seq = 0;  // sequence b holds the numbers of sequence first_seq + b
-};
-
-struct CaseError {
-  double worst_row = 0;  // ‖out - ref‖ / ‖ref‖ of the worst row and head
-  double worst_sum = 0;  // |log-sum-exp - ref|
-  int64_t not_finite = 0;
 };
 
 class DecodeCase {

@@ -76,9 +76,6 @@ class PrefillCase {
               cudaStream_t stream);
   std::vector<int32_t> reference_rows() const;
   ReferenceParams reference_params() const;
-  CaseError compare(std::span<const double> want,
-                    std::span<const double> want_sums,
-                    std::span<const float> got_sums) const;
   PrefillScratch make_scratch(std::span<const int32_t> cu_q_lens, std::span<const int32_t> kv_lens);
   PrefillPlan make_plan(std::span<const int32_t> cu_q_lens, std::span<const int32_t> kv_lens) const;
 

@@ -40,7 +40,7 @@ __device__ double element(
       return (double(rows[byte_offset(D, at, dim)]) - 128.0) * f16_at(scales, at);
     default: {
       const int groups = (D + kScaleDims - 1) / kScaleDims, g = dim / kScaleDims;
-      const uint8_t* unit = rows + byte_offset(D / 2, at, dim / 8 * 4);
+      const uint8_t* unit = rows + byte_offset(int4_row_bytes(D), at, dim / 8 * 4);
       const uint32_t word = *reinterpret_cast<const uint32_t*>(unit);
       const uint32_t n = is_v ? unpack_int4_v(word >> (dim % 8 / 4 * 16) & 0xFFFF, dim % 4)
                               : unpack_int4_k(word, dim % 8);

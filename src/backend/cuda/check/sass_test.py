@@ -1,7 +1,7 @@
 """The machine code of the CUDA kernels is what was meant: `sass_test.py CUOBJDUMP OBJECT...` disassembles the sm_90a
-code of the given objects. No kernel keeps anything in local memory; decode kernels load by bulk copies, the wide ones
-multiply by wgmma of 16 columns, the others by mma.sync of 16-bit operands; none divides integers in its producer's inner
-loop (which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head, in
+code of the given objects. No kernel keeps anything in local memory; decode kernels load by bulk copies and multiply by
+mma.sync of 16-bit operands, the wide one by wgmma of 16 columns; none divides integers in its producer's inner loop
+(which once cost a quarter of the speed). Prefill kernels multiply by wgmma as wide as their key tile and head, in
 products that nothing serialises, load by bulk copies and boxes, have their exponentials under P V, before the wait for
 it, and write no weights over those that a product still reads. Those by mma.sync multiply by m16n8k16 as often as their
 tile asks, read each fragment once, and load by 16-byte copies."""
@@ -37,15 +37,14 @@ def wrong_with(name: str, text: list[str]) -> list[str]:
     mma = re.search(r"prefill_mma_kernelINS0_18PrefillMmaGeometryILb\dELi(\d+)ELi(\d+)ELi\d+ELi(\d)E", name)
     if mma:
         wrong += wrong_with_prefill_mma(code, count, *(int(x) for x in mma.groups()))
-    decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)ELi(\d)ELi(\d)E", name)
+    decode = re.search(r"decode_kernelINS0_8GeometryILNS0_6FormatE(\d)ELi(\d+)EEELi(\d)E", name)
     if decode:
-        form, dims, _, teams = (int(x) for x in decode.groups())
         if not count["UBLKCP"]:
             wrong.append("no bulk copy")
         if count["LDGSTS"]:
             wrong.append("16-byte copies beside the bulk copies")
-        wide = teams == 2 and form <= 1 and dims % 64 == 0
-        hgmma = [op for op in full if op.startswith("HGMMA")]
+        hgmma = {op for op in full if op.startswith("HGMMA")}
+        wide = decode[3] == "2"
         if wide and (not hgmma or any("64x16x16" not in op for op in hgmma)):
             wrong.append(f"wgmma of another shape than 64x16x16: {hgmma}")
         if not wide and (hgmma or not any(op.startswith("HMMA.16816") for op in full)):
