@@ -23,22 +23,25 @@ namespace pagoda::cuda {
 enum class Format : int32_t { bf16, f16, fp8, int8, int4 };
 constexpr int kScaleDims = 64;  // dims that share an int4 scale and zero
 
-PAGODA_HD constexpr int atom_shift(int row_bytes) {  // log2 of A
+PAGODA_HD constexpr int atom_bytes(int row_bytes) {
+  return row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 16;
+}
+PAGODA_HD constexpr int atom_shift(int row_bytes) {  // its log2
   return row_bytes % 128 == 0 ? 7 : row_bytes % 64 == 0 ? 6 : row_bytes % 32 == 0 ? 5 : 4;
 }
-PAGODA_HD constexpr int atom_bytes(int row_bytes) {
-  return 1 << atom_shift(row_bytes);
-}
 
-// Byte offset of 16-byte unit `unit` of token `row` from the start of K or V; `shift`:
-// atom_shift(row_bytes), where that is not known to the compiler.
+// Byte offset of 16-byte unit `unit` of token `row` from the start of K or V.
+PAGODA_HD constexpr int unit_offset(int row_bytes, int row, int unit) {
+  const int atom = atom_bytes(row_bytes);
+  const int units = atom / 16;
+  return row / 8 * 8 * row_bytes + unit / units * 8 * atom + row % 8 * atom +
+         ((unit % units) ^ (row % 8 * atom / 128)) * 16;
+}
+// The same where row_bytes, and `shift`, its atom_shift, are known at run time only.
 PAGODA_HD constexpr int unit_offset(int row_bytes, int shift, int row, int unit) {
   const int in_group = row % 8 << shift, units_shift = shift - 4;
   return row / 8 * 8 * row_bytes + (unit >> units_shift << (shift + 3)) + in_group +
          (((unit & ((1 << units_shift) - 1)) ^ (in_group >> 7)) << 4);
-}
-PAGODA_HD constexpr int unit_offset(int row_bytes, int row, int unit) {
-  return unit_offset(row_bytes, atom_shift(row_bytes), row, unit);
 }
 
 // Byte offset of byte `byte` of the row.

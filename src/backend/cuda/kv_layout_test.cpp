@@ -16,6 +16,7 @@ TEST(KvLayout, every_unit_of_a_block_has_its_own_place) {
       for (int unit = 0; unit < row_bytes / 16; unit++) {
         const int at = unit_offset(row_bytes, row, unit);
         EXPECT_EQ(at % 16, 0);
+        EXPECT_EQ(at, unit_offset(row_bytes, atom_shift(row_bytes), row, unit));
         EXPECT_TRUE(at >= 0 && at < 64 * row_bytes);
         EXPECT_TRUE(places.insert(at).second) << row_bytes << " " << row << " " << unit;
       }
