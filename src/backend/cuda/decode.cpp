@@ -116,6 +116,10 @@ DecodeConfig make_config(const DecodeLaunch& launch,
                          const DecodeParams& p,
                          int32_t beside_bytes) {
   DecodeConfigInput in;
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(
+      &in.shared_bytes_per_multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
   in.beside_bytes = beside_bytes;
   in.fixed_bytes = p.ring_at;
   in.slot_bytes = p.slot_bytes;

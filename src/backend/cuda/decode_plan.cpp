@@ -36,7 +36,8 @@ class Planner {
     part_keys_ = by_section ? kSection : kChunk;
     whole_rows_ = by_section && whole_rows_balance();
     for (Sequence& s : seqs_) number_parts(s);
-    for (const SharedPrefix& prefix : in_.shared) share(prefix);
+    if (!whole_rows_)
+      for (const SharedPrefix& prefix : in_.shared) share(prefix);
     for (const Sequence& s : seqs_)
       for (int32_t part = std::max(first_part(s), s.shared_parts); part < end_part(s);
            part += whole_rows_ ? end_part(s) : 1)
@@ -87,9 +88,15 @@ class Planner {
     }
   }
 
+  bool shares_parts() const {
+    return std::any_of(in_.shared.begin(), in_.shared.end(), [&](const SharedPrefix& prefix) {
+      return prefix.num_keys >= part_keys_;
+    });
+  }
+
   // Dealt longest first, is any block's share of whole rows more than 4 % over the mean?
   bool whole_rows_balance() const {
-    if (in_.whole_row_blocks == 0 || !in_.shared.empty()) return false;
+    if (in_.whole_row_blocks == 0 || shares_parts()) return false;
     std::vector<int64_t> sizes;
     for (const Sequence& s : seqs_)
       sizes.insert(sizes.end(),
@@ -240,18 +247,19 @@ void write_plan(const DecodePlan& plan, const DecodePlanShape& shape, std::span<
 DecodeConfig decode_config(const DecodeConfigInput& in) {
   constexpr int32_t kReserved = 1024;  // of the driver, per block
   constexpr int32_t kMaxSlots = 16;
-  constexpr int32_t kMostShared = 227 << 10;  // of one block
   DecodeConfig c;
   const int32_t rounds = static_cast<int32_t>(ceil_div(in.max_work, in.num_multiprocessors));
   c.blocks_per_multiprocessor = std::clamp(rounds, 1, in.max_blocks_per_multiprocessor);
   // A short launch leaves room for the next launch's blocks, on the same multiprocessors or, if it
   // is small, on others; a longer one must not, or the next launch's blocks settle unevenly.
   c.leaves_room = in.short_items && in.max_work <= in.num_multiprocessors;
-  const int32_t share =
+  int32_t share =
       c.leaves_room && 2 * in.max_work > in.num_multiprocessors ? 2 : c.blocks_per_multiprocessor;
-  const int32_t room = std::min((in.shared_bytes_per_multiprocessor - in.beside_bytes) / share,
-                                kMostShared + kReserved);
-  c.num_slots = std::min(kMaxSlots, (room - kReserved - in.fixed_bytes) / in.slot_bytes);
+  const auto room = [&] { return (in.shared_bytes_per_multiprocessor - in.beside_bytes) / share; };
+  const auto slots = [&] { return (room() - kReserved - in.fixed_bytes) / in.slot_bytes; };
+  while (share > 1 && slots() < 2) share--;  // below Hopper there is less of it
+  c.blocks_per_multiprocessor = std::min(c.blocks_per_multiprocessor, share);
+  c.num_slots = std::min(kMaxSlots, slots());
   if (c.num_slots < 2)
     throw Error(
         "cuda.unsupported",
@@ -259,12 +267,12 @@ DecodeConfig decode_config(const DecodeConfigInput& in) {
         c.blocks_per_multiprocessor,
         in.fixed_bytes,
         in.slot_bytes,
-        room - kReserved);
+        room() - kReserved);
   const int32_t flying = in.flying_bytes + (c.blocks_per_multiprocessor == 1 ? 32 << 10 : 0);
   c.num_flying = c.leaves_room ? c.num_slots
-                             : std::clamp(flying / c.blocks_per_multiprocessor / in.slot_bytes,
-                                          int32_t{2},
-                                          c.num_slots);
+                               : std::clamp(flying / c.blocks_per_multiprocessor / in.slot_bytes,
+                                            int32_t{2},
+                                            c.num_slots);
   c.shared_bytes = std::max(in.fixed_bytes + c.num_slots * in.slot_bytes,
                             in.shared_bytes_per_multiprocessor / (share + 1) - kReserved + 16);
   c.grid = static_cast<int32_t>(std::min<int64_t>(

@@ -216,21 +216,35 @@ TEST(DecodePlan, the_order_of_neighbours_does_not_move_a_rows_parts) {
   EXPECT_EQ(a.num_parts, b.num_parts);
 }
 
+TEST(DecodePlan, shared_keys_that_are_no_whole_part_leave_whole_rows_alone) {
+  Batch b;
+  for (int i = 0; i < 64; i++) b.add(1, 4096);
+  b.input.whole_row_blocks = 264;
+  const size_t items = plan_decode(b.done()).items.size();
+  const SharedPrefix few[] = {{0, 64, 256}}, many[] = {{0, 64, 2048}};
+  DecodePlanInput input = b.done();
+  input.shared = few;
+  EXPECT_EQ(plan_decode(input).items.size(), items);
+  input.shared = many;
+  EXPECT_NE(plan_decode(input).items.size(), items);
+}
+
 TEST(DecodeConfig, fits_the_chip_for_every_instance) {
-  for (int32_t slot : {4096, 8192 + 256, 9216, 16384, 32768})
-    for (int32_t fixed : {3072, 8192, 40960})
-      for (int32_t most : {1, 2, 3})
-        for (int32_t work : {1, 100, 132, 133, 264, 5000}) {
-          if (2 * slot + fixed + 1024 > 228 * 1024 / std::max(2, most)) continue;
-          const DecodeConfig c =
-              decode_config({fixed, slot, most, 132, 228 * 1024, 80 << 10, work % 2 == 0, work});
-          EXPECT_GE(c.num_slots, 2);
-          EXPECT_LE(c.num_flying, c.num_slots);
-          EXPECT_LE((c.shared_bytes + 1024) * c.blocks_per_multiprocessor, 228 * 1024);
-          EXPECT_GE(c.shared_bytes, fixed + c.num_slots * slot);
-          EXPECT_LE(c.shared_bytes, 227 * 1024);
-          EXPECT_LE(c.grid, work);
-        }
+  for (int32_t chip : {228 << 10, 164 << 10, 100 << 10})  // sm_90, sm_80, sm_86 and sm_89
+    for (int32_t slot : {4096, 8192 + 256, 9216, 16384, 32768})
+      for (int32_t fixed : {3072, 8192, 40960})
+        for (int32_t most : {1, 2, 3})
+          for (int32_t work : {1, 100, 132, 133, 264, 5000}) {
+            if (2 * slot + fixed + 1024 > chip) continue;
+            const DecodeConfig c =
+                decode_config({fixed, slot, most, 132, chip, 80 << 10, work % 2 == 0, work});
+            EXPECT_GE(c.num_slots, 2);
+            EXPECT_LE(c.num_flying, c.num_slots);
+            EXPECT_LE((c.shared_bytes + 1024) * c.blocks_per_multiprocessor, chip);
+            EXPECT_GE(c.shared_bytes, fixed + c.num_slots * slot);
+            EXPECT_LE(c.shared_bytes, chip - 1024);
+            EXPECT_LE(c.grid, work);
+          }
 }
 
 }  // namespace
