@@ -123,6 +123,8 @@ DecodeConfig make_config(const DecodeLaunch& launch,
   in.beside_bytes = beside_bytes;
   in.fixed_bytes = p.ring_at;
   in.slot_bytes = p.slot_bytes;
+  // V's scales lie behind its rows: all of a chunk's V is waited for before any of it is let go.
+  if (p.scale_bytes > 0) in.min_slots = std::max(2, kChunk / instance.slot_keys);
   in.max_blocks_per_multiprocessor = launch.tuning.blocks_per_multiprocessor > 0
                                          ? launch.tuning.blocks_per_multiprocessor
                                      : p.num_teams == 1 ? instance.blocks
@@ -134,7 +136,7 @@ DecodeConfig make_config(const DecodeLaunch& launch,
   if (launch.tuning.flying_bytes > 0) in.flying_bytes = launch.tuning.flying_bytes;
   DecodeConfig config = decode_config(in);
   if (launch.tuning.num_slots > 0 && launch.tuning.num_slots < config.num_slots)
-    config.num_slots = launch.tuning.num_slots;
+    config.num_slots = std::max(launch.tuning.num_slots, in.min_slots);
   if (launch.tuning.num_flying > 0) config.num_flying = launch.tuning.num_flying;
   if (config.num_flying > config.num_slots) config.num_flying = config.num_slots;
   return config;

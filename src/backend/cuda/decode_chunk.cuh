@@ -287,6 +287,7 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
         for (int byte = at_.pair * 2; byte < p_.scale_bytes; byte += 8)
           *at<uint16_t>(scales + half * 8 * p_.scale_bytes + byte) = 0;
       }
+      fence_async_proxy();  // the slot's next copy comes behind it
       __syncwarp();
     }
   }

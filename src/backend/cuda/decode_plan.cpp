@@ -257,15 +257,16 @@ DecodeConfig decode_config(const DecodeConfigInput& in) {
       c.leaves_room && 2 * in.max_work > in.num_multiprocessors ? 2 : c.blocks_per_multiprocessor;
   const auto room = [&] { return (in.shared_bytes_per_multiprocessor - in.beside_bytes) / share; };
   const auto slots = [&] { return (room() - kReserved - in.fixed_bytes) / in.slot_bytes; };
-  while (share > 1 && slots() < 2) share--;  // below Hopper there is less of it
+  while (share > 1 && slots() < in.min_slots) share--;  // below Hopper there is less of it
   c.blocks_per_multiprocessor = std::min(c.blocks_per_multiprocessor, share);
   c.num_slots = std::min(kMaxSlots, slots());
-  if (c.num_slots < 2)
+  if (c.num_slots < in.min_slots)
     throw Error(
         "cuda.unsupported",
-        "{} blocks per multiprocessor: {} + 2 x {} bytes of shared memory each, {} are there",
+        "{} blocks per multiprocessor: {} + {} x {} bytes of shared memory each, {} are there",
         c.blocks_per_multiprocessor,
         in.fixed_bytes,
+        in.min_slots,
         in.slot_bytes,
         room() - kReserved);
   const int32_t flying = in.flying_bytes + (c.blocks_per_multiprocessor == 1 ? 32 << 10 : 0);

@@ -95,6 +95,7 @@ struct DecodeConfigInput {
   bool short_items = false;         // chunks: a launch is a few microseconds
   int32_t max_work = 1 << 30;       // items x KV heads that the grid is for
   int32_t beside_bytes = 0;         // of shared memory, for a merge that waits beside the blocks
+  int32_t min_slots = 2;            // that a warp holds at once
 };
 DecodeConfig decode_config(const DecodeConfigInput& input);
 

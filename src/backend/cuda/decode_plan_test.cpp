@@ -235,10 +235,11 @@ TEST(DecodeConfig, fits_the_chip_for_every_instance) {
       for (int32_t fixed : {3072, 8192, 40960})
         for (int32_t most : {1, 2, 3})
           for (int32_t work : {1, 100, 132, 133, 264, 5000}) {
-            if (2 * slot + fixed + 1024 > chip) continue;
-            const DecodeConfig c =
-                decode_config({fixed, slot, most, 132, chip, 80 << 10, work % 2 == 0, work});
-            EXPECT_GE(c.num_slots, 2);
+            const int32_t min_slots = slot == 16384 ? 4 : 2, beside = work == 133 ? 4096 : 0;
+            if (min_slots * slot + fixed + 1024 + beside > chip) continue;
+            const DecodeConfig c = decode_config(
+                {fixed, slot, most, 132, chip, 80 << 10, work % 2 == 0, work, beside, min_slots});
+            EXPECT_GE(c.num_slots, min_slots);
             EXPECT_LE(c.num_flying, c.num_slots);
             EXPECT_LE((c.shared_bytes + 1024) * c.blocks_per_multiprocessor, chip);
             EXPECT_GE(c.shared_bytes, fixed + c.num_slots * slot);

@@ -60,7 +60,7 @@ __device__ __forceinline__ float element(const NaiveParams& p, const StoredRow& 
     default:
       break;
   }
-  const uint32_t word = *reinterpret_cast<const uint32_t*>(at(D / 2, dim / 8 * 4));
+  const uint32_t word = *reinterpret_cast<const uint32_t*>(at(int4_row_bytes(D), dim / 8 * 4));
   const uint32_t n = r.which == KeyOrValue::key
                          ? unpack_int4_k(word, dim % 8)
                          : unpack_int4_v(word >> (dim % 8 / 4 * 16) & 0xFFFF, dim % 4);
