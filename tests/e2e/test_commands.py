@@ -49,7 +49,9 @@ def test_naive_attention_answers_alike(model):
 
 
 def test_the_block_size_may_be_auto():
-    assert pagoda("plan", "smollm2-135m", "--block-size", "auto").out == pagoda("plan", "smollm2-135m").out
+    asked, default = (pagoda("plan", "smollm2-135m", "--json", *more).json for more in (("--block-size", "auto"), ()))
+    assert asked.pop("machine") and default.pop("machine")  # what is free at the moment
+    assert asked == default
 
 
 def test_threads_change_nothing(model):
