@@ -36,7 +36,9 @@ constexpr Tolerance kNorm = {5e-7, 2e-5};
 constexpr Tolerance kActivation = {1e-6, 2e-5};
 constexpr Tolerance kAngles = {1e-7, 5e-7};
 constexpr Tolerance kRope = {5e-7, 5e-6};
-constexpr Tolerance kLogits = {1e-6, 2e-5};
+// Up to 16 roundings of f32, one after the other, where a row is a single logit: penalties and each
+// bias of the token.
+constexpr Tolerance kLogits = {16 * 0x1p-24, 2e-5};
 constexpr double kLogprob = 2e-5;  // absolute
 
 // Quantised weights are multiplied with activations quantised to 8 bits in blocks of 32: uniform

@@ -6,9 +6,8 @@
 //   16, columns (rows x heads of one KV head) a team. The last warp loads; the 4 warps of a team
 //   take 16 keys of each 64 in S = K Qᵀ and a slice of the dims in Oᵀ = Vᵀ P. Moves KV once: 2 D
 //   bytes(dtype) per key and KV head; 4 D H FLOPs per key and row. Limits, checked by decode.cpp: S
-//   a multiple of 16, columns <= the teams', slots >= min_slots
-//   (as many as hold a chunk's V where it has scales). Must equal reference attention; bits
-//   depend on the row alone (decode_params.h).
+//   a multiple of 16, columns <= the teams', slots >= min_slots (decode_plan.h). Must equal
+//   reference attention; bits depend on the row alone (decode_params.h).
 #pragma once
 
 #include "backend/cuda/decode_chunk.cuh"

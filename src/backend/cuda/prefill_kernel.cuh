@@ -173,6 +173,8 @@ class PrefillConsumer {
   __device__ __forceinline__ static uint64_t descriptor(uint32_t low, int offset, int stride) {
     return (low + (offset >> 4)) | static_cast<uint64_t>(stride >> 4 | G::kSwizzle << 30) << 32;
   }
+  // x, of which the compiler then knows nothing: else it keeps a product's descriptors over the
+  // loop, more than uniform registers hold.
   __device__ __forceinline__ static uint32_t unknown(uint32_t x) {
     asm volatile("mov.b32 %0, %1;" : "=r"(x) : "r"(x));
     return x;
