@@ -239,7 +239,7 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
     }
     team_barrier();
     uint32_t scales[kSteps];
-    if (!all_see_all) clear_unread_scales();
+    if (first_key_ < item_.key_begin || first_key_ + kChunk > item_.key_end) clear_unread_scales();
     find_value_scales(scales);
 #pragma unroll
     for (int t = 0; t < kT; t++) {
@@ -278,7 +278,7 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
     if constexpr (G::kScaled) {
       RingPlace place = this->place_;
 #pragma unroll 1
-      for (int i = 0; i < 2 * kSteps; i++) {
+      for (int i = 0; i < 2 * kSteps && this->team_ == 0; i++) {
         const int step = i / 2, half = i % 2, key = first_key_ + key_in_slot(step, half);
         if (i > 0 && i % (2 * G::kSlotSteps) == 0) place.next(p_.num_slots);
         const uint32_t scales = scales_in(this->wait_for(place), step % G::kSlotSteps);
@@ -288,7 +288,7 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
           *at<uint16_t>(scales + half * 8 * p_.scale_bytes + byte) = 0;
       }
       fence_async_proxy();  // the slot's next copy comes behind it
-      __syncwarp();
+      this->item_barrier();
     }
   }
 
@@ -472,8 +472,8 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
     }
   }
 
-  // 0 x NaN is NaN: rows that no token of the item has written read as zero. Each warp clears the
-  // units it reads itself; wgmma reads for all warps. Integers are never NaN.
+  // 0 x NaN is NaN: rows that no token of the item has written read as zero. Integers are never
+  // NaN.
   template <bool kOwn>
   __device__ __forceinline__ void clear_unread_rows(uint32_t slot,
                                                     int key0,
@@ -481,16 +481,14 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
     if constexpr (!G::kScaled) {
       const int from = item_.key_begin - key0, to = item_.key_end - key0;
       if (from <= 0 && to >= G::kSlotKeys) return;
-      constexpr int kPerTile = G::kPlain ? 2 : 1;
-      for (int row = at_.lane; row < G::kSlotKeys; row += 32) {
+      const int units = head.row_bytes() / 16;
+      for (int row = at_.lane; row < G::kSlotKeys && this->team_ == 0; row += 32) {
         if (row >= from && row < to) continue;
-        for (int unit = 0; unit < head.row_bytes() / 16; unit++)
-          if (unit / kPerTile % kTeamWarps == at_.warp)
-            store_shared_zero16(slot + head.offset(row, unit));
+        for (int unit = at_.warp; unit < units; unit += kTeamWarps)
+          store_shared_zero16(slot + head.offset(row, unit));
       }
       fence_async_proxy();
-      __syncwarp();
-      if constexpr (T::kWgmma) team_barrier();
+      this->item_barrier();
     }
   }
 
