@@ -27,7 +27,9 @@ class Consumer : ChunkOfConsumer<G, kT> {
       : Base(params, smem) {}
 
   __device__ __forceinline__ void run() {
-    const PlanSize& size = plan_size(Base::smem_);
+    PlanSize& size = *reinterpret_cast<PlanSize*>(Base::smem_ + kPlanSizeAt);
+    if (threadIdx.x == 0) size = plan_size(p_);
+    named_barrier(2 + T::kMaxTeams, p_.num_teams * kTeamThreads);
     for (int work = blockIdx.x; work < size.num_work; work += gridDim.x) {
       this->take_item(work / p_.kv_heads, work % p_.kv_heads);
       pdl_wait();  // after the first item it is over
@@ -123,10 +125,9 @@ __global__ void __launch_bounds__(Team<G, kT>::kMaxThreads,
   const uint32_t base = smem_addr(smem);
   pdl_launch_next();
   if (threadIdx.x < kMaxSlots) init_barriers(base, threadIdx.x, kTeamWarps * p.num_teams);
-  if (threadIdx.x == kMaxSlots)
-    plan_size(smem) = {p.header->num_items * p.kv_heads, p.header->chunks_per_part};
+  if (threadIdx.x == kMaxSlots) prefetch(p.items + blockIdx.x / p.kv_heads);
   __syncthreads();
-  if (threadIdx.x >= p.num_teams * kTeamThreads) return Producer<G>(p, base).run(plan_size(smem));
+  if (threadIdx.x >= p.num_teams * kTeamThreads) return Producer<G>(p, base).run();
   Consumer<G, kT>(p, smem).run();
 }
 

@@ -37,13 +37,14 @@ __device__ __forceinline__ void init_barriers(uint32_t smem, int slot, int warps
   mbarrier_init_fence();
 }
 
-// What all warps ask of the plan's header, in shared memory behind the barriers.
+// What a role asks of the plan's header; consumers keep it in shared memory behind the barriers.
+constexpr int kPlanSizeAt = 512;
 struct PlanSize {
   int num_work;  // items x KV heads
   int chunks_per_part;
 };
-__device__ __forceinline__ PlanSize& plan_size(uint8_t* smem) {
-  return *reinterpret_cast<PlanSize*>(smem + 512);
+__device__ __forceinline__ PlanSize plan_size(const DecodeParams& p) {
+  return {__ldg(&p.header->num_items) * p.kv_heads, __ldg(&p.header->chunks_per_part)};
 }
 
 __device__ __forceinline__ DecodeItem read_item(const DecodeParams& p, int index) {
@@ -79,7 +80,8 @@ class Producer {
     filling_.parity = 1;
   }
 
-  __device__ __forceinline__ void run(const PlanSize& size) {
+  __device__ __forceinline__ void run() {
+    const PlanSize size = plan_size(p_);
     if (!p_.early) wait_for_previous();
     const int total = size.num_work, per_part = size.chunks_per_part;
     Cursor now{static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x), 0, 0, 0, {}};

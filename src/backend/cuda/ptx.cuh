@@ -195,6 +195,11 @@ __device__ __forceinline__ void pdl_launch_next() {
 
 // ---- small things
 
+// Asks for the line of `from`, which a load soon reads.
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from)));
+}
+
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
