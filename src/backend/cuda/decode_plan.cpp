@@ -12,7 +12,7 @@ namespace {
 
 // Sections x KV heads per multiprocessor under which items are chunks. Sections need no merge of
 // their own and fewer partials; a chunk is the smaller grain.
-constexpr int kSectionsPerTenMultiprocessors = 9;
+constexpr int kSectionsPerTenMultiprocessors = 7;
 
 struct Sequence {
   int32_t table_row, first_row, num_rows;

@@ -3,7 +3,7 @@
 // 2048)); nothing in it decides a row's bits (decode_params.h), only who computes what.
 //
 // Items are sections of 2048 keys, longest first and KV heads fastest, dealt to the blocks in turn,
-// so no block has more than the mean and one item; where sections are fewer than the chip's
+// so no block has more than the mean and one item; where sections are fewer than 0.7 of the chip's
 // multiprocessors, items are chunks of 256 keys; where whole rows balance as well, items are whole
 // rows and nothing is left to merge. Whole sections of a prefix that sequences share
 // become items of all their rows: read once. Decode rows are few per sequence (1 to 8 drafts).
