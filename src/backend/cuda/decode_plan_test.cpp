@@ -187,6 +187,22 @@ TEST(DecodePlan, a_shared_prefix_is_read_once) {
   EXPECT_EQ(keys, 64 * 1024 + 8192 * (64 * 4 / 32));  // the prefix once per 32 columns
 }
 
+TEST(DecodePlan, half_of_the_blocks_begin_with_keys_of_their_own) {
+  Batch batch;
+  for (int i = 0; i < 64; i++) batch.add(1, 8192 + 1024);
+  batch.shared = {{0, 64, 8192}};
+  batch.input.kv_heads = 8, batch.input.group = 4, batch.input.columns = 32;
+  const DecodePlan as_dealt = plan_decode(batch.done());
+  batch.input.whole_row_blocks = 264;  // 33 items at once
+  const DecodePlan plan = plan_decode(batch.input);
+  ASSERT_EQ(plan.items.size(), 32u + 64);  // shared by 8 rows, and of one row
+  const auto rows = [](const DecodePlan& p, int i) { return int{p.items[i].num_rows}; };
+  for (int i = 0; i < 33; i++) {
+    EXPECT_EQ(rows(plan, i), i < 16 ? 8 : 1) << i;
+    EXPECT_EQ(rows(plan, i) + rows(plan, i + 33), rows(as_dealt, i) + rows(as_dealt, i + 33)) << i;
+  }
+}
+
 TEST(DecodePlan, whole_rows_that_balance_leave_nothing_to_merge) {
   Batch batch;
   for (int i = 0; i < 64; i++) batch.add(1, 16384);
