@@ -20,6 +20,22 @@ AttentionLimits limits_of(const WorkspaceShape& shape, int32_t num_multiprocesso
           .num_multiprocessors = num_multiprocessors};
 }
 
+// For the longest piece; or for more rows side by side, if they share so many keys that reading
+// these less often is worth teams at rest where there is nothing to share.
+int32_t choose_columns(const AttentionArgs& args, int32_t group, const AttentionPieces& pieces) {
+  const KvFormat& format = args.kv.format;
+  const auto columns = [&](int32_t rows) {
+    return decode_columns(format.dtype, format.k_dim, group, rows);
+  };
+  const auto read = [&](int32_t columns) {
+    return keys_read(pieces, std::max(1, columns / group));
+  };
+  const int32_t least = columns(longest_sampling_piece(pieces));
+  if (pieces.shared.empty() || args.window > 0) return least;
+  const int32_t most = columns(most_rows_that_share(pieces));
+  return most > least && read(most) * 9 < read(least) * 8 ? most : least;
+}
+
 // All that a plan is made from.
 std::vector<int32_t> key_of(const AttentionArgs& args) {
   const KvFormat& format = args.kv.format;
@@ -110,8 +126,7 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
   input.capacity = layout_.decode;
   const int32_t group = args.num_heads / args.kv.kv_heads;
   if (!pieces.sampling.empty()) {
-    planned.columns =
-        decode_columns(format.dtype, format.k_dim, group, longest_sampling_piece(pieces));
+    planned.columns = choose_columns(args, group, pieces);
     input.decode = {.cu_q_lens = {},
                     .kv_lens = {},
                     .kv_heads = args.kv.kv_heads,

@@ -19,6 +19,15 @@ bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {
          plan.header.num_parts <= capacity.max_parts;
 }
 
+int32_t rows_of(const AttentionPieces& pieces, const SharedPrefix& prefix) {
+  int32_t rows = 0;
+  for (int32_t i = prefix.first_seq; i < prefix.first_seq + prefix.num_seqs; i++) {
+    const int32_t p = pieces.sampling[i];
+    rows += pieces.cu_q_lens[p + 1] - pieces.cu_q_lens[p];
+  }
+  return rows;
+}
+
 // What of the groups lies in [begin, end) of the pieces, counted from there.
 std::vector<SharedPrefix> within(std::span<const SharedPrefix> all, int32_t begin, int32_t end) {
   std::vector<SharedPrefix> some;
@@ -142,6 +151,20 @@ int32_t longest_sampling_piece(const AttentionPieces& pieces) {
   for (const int32_t p : pieces.sampling)
     longest = std::max(longest, pieces.cu_q_lens[p + 1] - pieces.cu_q_lens[p]);
   return longest;
+}
+
+int32_t most_rows_that_share(const AttentionPieces& pieces) {
+  int32_t most = 0;
+  for (const SharedPrefix& prefix : pieces.shared) most = std::max(most, rows_of(pieces, prefix));
+  return most;
+}
+
+int64_t keys_read(const AttentionPieces& pieces, int32_t rows) {
+  int64_t keys = 0;
+  for (const int32_t p : pieces.sampling) keys += pieces.kv_lens[p];
+  for (const SharedPrefix& prefix : pieces.shared)
+    keys += prefix.num_keys * (ceil_div(rows_of(pieces, prefix), rows) - int64_t{prefix.num_seqs});
+  return keys;
 }
 
 AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanInput& input) {

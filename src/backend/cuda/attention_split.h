@@ -39,8 +39,12 @@ struct RowLengths {
 };
 AttentionPieces split_rows(const RowLengths& batch);
 
-// How many sampling rows the longest piece has: what the decode kernel's columns are chosen for.
+// How many sampling rows the longest piece has, and how many share keys, at most: what the decode
+// kernel's columns are chosen for.
 int32_t longest_sampling_piece(const AttentionPieces& pieces);
+int32_t most_rows_that_share(const AttentionPieces& pieces);
+// Keys that decode reads if it takes up to `rows` rows side by side: shared ones once for so many.
+int64_t keys_read(const AttentionPieces& pieces, int32_t rows);
 
 // What the launches of one operation are planned with; cu_q_lens, kv_lens and seqs are the pieces'.
 struct AttentionPlanInput {
