@@ -33,7 +33,9 @@ struct PrefillGeometry {
   static constexpr int kQBytes = kRows * kRowBytes;
   static constexpr int kTileBytes = kKeys * kRowBytes;
   static constexpr int kRingBytes = 2 * kStages * kTileBytes;
-  static constexpr int kQBuffers = 2 * kQBytes + kRingBytes <= 226 * 1024 ? 2 : 1;
+  // Three: of the row tile that goes out, of the one at work, of the next.
+  static constexpr int kQBuffers = 3 * kQBytes + kRingBytes <= 225 * 1024 ? 3 : 1;
+  static constexpr bool kSettlesAtOnce = kQBuffers > 1;  // see PrefillConsumer::step
   static constexpr int kSharedBytes = kQBuffers * kQBytes + kRingBytes + 1024;  // for alignment
   static_assert(kSharedBytes <= 227 * 1024);
 
@@ -71,21 +73,23 @@ struct PrefillShared {
   uint32_t peer;  // from an address of this block to the same one of its peer
   PrefillRing k, v;
 
-  static constexpr int kBarriers = 16;
+  static constexpr int kBarriers = 18;
 
   __device__ __forceinline__ uint32_t q_buffer(int tile) const {
-    return G::kQBuffers == 2 ? q + (tile & 1) * G::kQBytes : q;
+    return q + q_slot(tile) * G::kQBytes;
   }
   __device__ __forceinline__ static int q_slot(int tile) {
-    return G::kQBuffers == 2 ? tile & 1 : 0;
+    return static_cast<uint32_t>(tile) % G::kQBuffers;
   }
-  __device__ __forceinline__ static uint32_t q_parity(int tile) { return tile / G::kQBuffers & 1; }
+  __device__ __forceinline__ static uint32_t q_parity(int tile) {
+    return static_cast<uint32_t>(tile) / G::kQBuffers & 1;
+  }
   __device__ __forceinline__ uint32_t q_full(int tile) const { return barriers + 8 * q_slot(tile); }
   __device__ __forceinline__ uint32_t q_empty(int tile) const {
-    return barriers + 16 + 8 * q_slot(tile);
+    return barriers + 24 + 8 * q_slot(tile);
   }
   __device__ __forceinline__ uint32_t described(int tile) const {
-    return barriers + 96 + 8 * (tile & (kPrefillSlots - 1));
+    return barriers + 112 + 8 * (tile & (kPrefillSlots - 1));
   }
   // Where a peer finds what was drawn for it: {work, tile}. Eight, since rank 0 may be several
   // tiles ahead where tiles are short.
@@ -102,20 +106,21 @@ struct PrefillShared {
       : q(memory), barriers(barriers_at), mails(mails_at) {
     rank = p.ranks == 2 ? cluster_rank() : 0;
     peer = p.ranks == 2 ? peer_address(memory, rank ^ 1) - memory : 0;
-    k = {memory + G::kQBuffers * G::kQBytes, barriers + 32, 0};
-    v = {k.data + G::kStages * G::kTileBytes, barriers + 64, p.v_offset};
+    k = {memory + G::kQBuffers * G::kQBytes, barriers + 48, 0};
+    v = {k.data + G::kStages * G::kTileBytes, barriers + 80, p.v_offset};
   }
 
   __device__ __forceinline__ void init_barriers() const {
-    for (int i = 0; i < 2; i++) {
-      mbarrier_init(barriers + 8 * i, 1);
-      // Q is read by products, and with two buffers by the epilogue's warps too.
-      mbarrier_init(barriers + 16 + 8 * i, (G::kQBuffers == 2 ? 4 : 1) * G::kWarpgroups);
+    for (int i = 0; i < G::kQBuffers; i++) {
+      mbarrier_init(q_full(i), 1);
+      // Q is read by products, and with several buffers by the epilogue's warps too.
+      mbarrier_init(q_empty(i), (G::kQBuffers > 1 ? 4 : 1) * G::kWarpgroups);
+    }
+    for (int i = 0; i < G::kStages; i++)
       for (const PrefillRing& ring : {k, v}) {
         mbarrier_init(ring.full(i), 1);
         mbarrier_init(ring.empty(i), 2 * G::kWarpgroups);
       }
-    }
     for (int i = 0; i < kPrefillSlots; i++) mbarrier_init(described(i), 1);
     for (int i = 0; i < 8; i++) store_shared8(mail(i), 0, 0);
     mbarrier_init_fence();

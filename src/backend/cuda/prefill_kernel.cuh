@@ -47,13 +47,13 @@ class PrefillConsumer {
     end_turn();
     wgmma_wait<0>();
     release_k<0>();
-    treat_scores(false);
+    treat_scores();
     softmax_.weigh(s_, p_.score_scale, true, weights_a_);
     await_next_k<0>();
     while (
         true) {  // twice: stages become constants, and weights in use and in the making registers
-      if (!advance<1>(weights_a_, weights_b_)) return finish<1>(weights_a_);
-      if (!advance<0>(weights_b_, weights_a_)) return finish<0>(weights_b_);
+      if (!advance<1>(weights_a_, weights_b_)) return finish<1>(weights_a_, weights_b_);
+      if (!advance<0>(weights_b_, weights_a_)) return finish<0>(weights_b_, weights_a_);
     }
   }
 
@@ -72,11 +72,6 @@ class PrefillConsumer {
   __device__ __forceinline__ bool advance(Weights& now, Weights& next) {
     const bool boundary = n_ == tile_begin_;
     if (boundary) {
-      if (due_ == Due::store) {  // a row tile of one step: its Q waits for the room of the last
-        wgmma_wait<0>();
-        settle();
-        due_ = Due::nothing;
-      }
       ++tile_;
       mbarrier_wait(shared_.q_full(tile_), shared_.q_parity(tile_));
       if (!enter()) return false;
@@ -88,34 +83,44 @@ class PrefillConsumer {
     return true;
   }
 
-  // S takes key tile i. Behind that product O is brought up to date (the values of tile i - 2 are
-  // in it by then) and takes the weights times V of tile i - 1; under both, new weights are made.
-  // The matrix units always have a product waiting.
+  // S takes key tile i and O the weights times V of tile i - 1; under both, new weights are made.
+  // O is brought up to date when the values of tile i - 1 are in it, before the next step's
+  // products; or, where registers are too few for that, behind the next S.
   template <int kStage>
   __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
     begin_turn();
     multiply_q_k<kStage>();
-    wgmma_wait<1>();
-    if (leads_ && due_ != Due::start) shared_.release(shared_.v.empty(kStage));
-    settle();
+    if constexpr (!G::kSettlesAtOnce) {
+      wgmma_wait<1>();
+      if (leads_ && due_ != Due::start) shared_.release(shared_.v.empty(kStage));
+      settle(next);
+    }
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(now);
     end_turn();
+    if (due_ == Due::store) store_rest(next);
+    if (boundary) finish_sums(tile_ - 1);
     wgmma_wait<1>();
     release_k<kStage>();
-    treat_scores(boundary);
+    treat_scores();
     const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
     due_ = boundary ? Due::store : rescale ? Due::rescale : Due::nothing;
     if (boundary) out_tile_ = tile_ - 1;
     parity_ = k_parity<kStage>();
     await_next_k<kStage>();
+    if constexpr (G::kSettlesAtOnce) {
+      wgmma_wait<0>();
+      if (leads_) shared_.release(shared_.v.empty(1 - kStage));
+      settle(now);
+    }
   }
 
   // What the last key tile left to do with O before it takes that tile's values: at a boundary the
-  // tile before was a row tile's last, and O goes out and starts anew.
-  __device__ __forceinline__ void settle() {
+  // tile before was a row tile's last, and O goes out and starts anew. `spare` is where weights are
+  // yet to be made: it holds what goes out until the products are under way.
+  __device__ __forceinline__ void settle(Weights& spare) {
     if (due_ == Due::store) {
-      store(out_tile_);
+      store(spare);
       clear();
     } else if (due_ == Due::rescale) {
 #pragma unroll
@@ -124,14 +129,19 @@ class PrefillConsumer {
   }
 
   template <int kStage>
-  __device__ __forceinline__ void finish(Weights& weights) {
-    wgmma_wait<0>();
-    settle();
+  __device__ __forceinline__ void finish(Weights& weights, Weights& spare) {
+    if constexpr (!G::kSettlesAtOnce) {
+      wgmma_wait<0>();
+      settle(spare);
+    }
+    if (due_ == Due::store) store_rest(spare);
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(weights);
-    wgmma_wait<0>();
     finish_sums(tile_ - 1);
-    store(tile_ - 1);
+    wgmma_wait<0>();
+    out_tile_ = tile_ - 1;
+    store(spare);
+    store_rest(spare);
   }
 
   template <int kStage>
@@ -237,16 +247,14 @@ class PrefillConsumer {
     return true;
   }
 
-  // What few steps need, behind one branch: caps scores, takes out those that no row may see, notes
-  // which rows of V hold numbers, and ends the sums of the row tile before. Only key tiles at an
-  // end of what this warpgroup's rows see have anything masked.
-  __device__ __forceinline__ void treat_scores(bool boundary) {
+  // What few steps need, behind one branch: caps scores, takes out those that no row may see and
+  // notes which rows of V hold numbers. Only key tiles at an end of what this warpgroup's rows see
+  // have anything masked.
+  __device__ __forceinline__ void treat_scores() {
     valid_ = kAllValid;
-    if (__builtin_expect(n_ >= mask_from_ || n_ < mask_below_ || boundary, 0)) {
+    if (__builtin_expect(n_ >= mask_from_ || n_ < mask_below_, 0)) {
       if (p_.cap_scale != 0.f) cap();
-      if (n_ >= mask_from_) mask_end();
-      if (n_ < mask_below_) mask_begin();
-      if (boundary) finish_sums(tile_ - 1);
+      mask();
     }
   }
   __device__ __forceinline__ void cap() {
@@ -254,38 +262,32 @@ class PrefillConsumer {
     for (int i = 0; i < G::kKeys / 2; i++)  // tanh(x) = 1 - 2 / (e^2x + 1)
       s_[i] = 1.f - 2.f * rcp_approx(exp2_approx(s_[i] * p_.cap_scale) + 1.f);
   }
-  __device__ __forceinline__ void mask_end() {
-    const int lane = thread() % 32, first_row = warp_row();
-    const PrefillTile& t = tile(tile_);
-    const int column = n_ * G::kKeys + (lane & 3) * 2;
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-      const int end = min(t.kv_len, t.limit + first_row + lane / 4 + row * 8) - column;
-#pragma unroll
-      for (int i = 0; i < G::kKeys / 2; i++)
-        if ((i >> 1 & 1) == row && (i >> 2) * 8 + (i & 1) >= end) s_[i] = -INFINITY;
-    }
-    const int valid_end = max(0, min(G::kKeys, uniform(t.kv_len) - n_ * G::kKeys));
-    valid_ = valid_end << 16;
+  // How many of a thread's elements of a row are of the key tile's first `keys` keys.
+  __device__ __forceinline__ static int elements(int keys) {
+    keys = max(keys - (thread() & 3) * 2, 0);
+    return keys / 8 * 2 + min(keys % 8, 2);
   }
-  __device__ __forceinline__ void mask_begin() {
-    const int lane = thread() % 32, first_row = warp_row();
+  __device__ __forceinline__ void mask() {
     const PrefillTile& t = tile(tile_);
-    const int column = n_ * G::kKeys + (lane & 3) * 2;
+    const int first_key = n_ * G::kKeys, kv_end = t.kv_len - first_key;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-      const int begin = t.limit + first_row + lane / 4 + row * 8 - p_.window - column;
+      const int limit = t.limit - first_key + warp_row() + thread() % 32 / 4 + row * 8;
+      const int begin = elements(limit - p_.window);
+      const uint32_t visible = bit_mask(begin, max(elements(min(limit, kv_end)) - begin, 0));
 #pragma unroll
       for (int i = 0; i < G::kKeys / 2; i++)
-        if ((i >> 1 & 1) == row && (i >> 2) * 8 + (i & 1) < begin) s_[i] = -INFINITY;
+        if ((i >> 1 & 1) == row && !(visible >> (i / 4 * 2 + i % 2) & 1)) s_[i] = -INFINITY;
     }
-    valid_ |= max(0, uniform(t.limit) - p_.window - n_ * G::kKeys);
+    valid_ = uniform(max(0, min(G::kKeys, kv_end)) << 16 |
+                     min(max(0, t.limit - p_.window - first_key), G::kKeys));
   }
   // Rows of V without a number may hold anything, NaN too, and 0 x NaN is NaN: each warpgroup
   // zeroes them for itself.
   __device__ __forceinline__ void zero_values(uint32_t values) const {
     constexpr int kUnits = G::kRowBytes / 16;
     const int begin = valid_ & 0xFFFF, end = valid_ >> 16;
+#pragma unroll 1
     for (int i = thread() % 128; i < (G::kKeys - end + begin) * kUnits; i += 128) {
       const int at = i / kUnits, row = at < begin ? at : at - begin + end;
       store_shared_zero16(values + unit_offset(G::kRowBytes, row, i % kUnits));
@@ -325,60 +327,83 @@ class PrefillConsumer {
     softmax_.start_rows();
   }
 
-  __device__ __forceinline__ void store(int j) {
-    const int first_row = warp_row();
+  // O of row tile out_tile_ to memory, in two parts: what needs O, and what waits until products
+  // with a new O are under way. With several buffers of Q, O is packed where weights are yet to be
+  // made, and all else waits; with one, it goes out at once.
+  __device__ __forceinline__ void store(Weights& packed) {
 #pragma unroll
     for (int i = 0; i < G::kDims / 2; i++) o_[i] *= inverse_[i >> 1 & 1];
-    const PrefillTile& t = tile(j);
-    uint8_t* out = p_.out + (t.row + first_row) * p_.out_row_bytes + t.head * G::kRowBytes;
-    const int num_rows = t.num_rows - first_row;
-    if constexpr (G::kQBuffers == 2)
-      store_through_q(j, out, num_rows);
-    else
-      store_by_quads(out, num_rows);
+    if constexpr (G::kQBuffers == 1) {
+      store_by_quads();
+    } else {
+#pragma unroll
+      for (int i = 0; i < G::kDims / 4; i++) packed[i / 4][i % 4] = pair(i);
+    }
+  }
+  __device__ __forceinline__ void store_rest(const Weights& packed) const {
+    if constexpr (G::kQBuffers > 1) store_through_q(packed);
   }
   __device__ __forceinline__ uint32_t pair(int i) const {
     return pack16<G::kBf16>(o_[i * 2], o_[i * 2 + 1]);
   }
+  __device__ __forceinline__ uint8_t* first_out() const {
+    const PrefillTile& t = tile(out_tile_);
+    return p_.out + (t.row + warp_row()) * p_.out_row_bytes + t.head * G::kRowBytes;
+  }
 
-  // By way of the warp's own rows of Q, which nobody reads any more, in 16-byte stores.
-  __device__ __forceinline__ void store_through_q(int j, uint8_t* out, int num_rows) const {
+  // By way of the warp's own rows of Q, which nobody reads any more, in 16-byte stores. A boundary
+  // takes as long as it has instructions: addresses differ by constants, and by XOR where a swizzle
+  // is in them.
+  __device__ __forceinline__ void store_through_q(const Weights& packed) const {
     const int lane = thread() % 32, first_row = warp_row();
+    const int num_rows = tile(out_tile_).num_rows - first_row;
+    uint8_t* const out = first_out();
     constexpr int kUnits = G::kRowBytes / 16, kAtomUnits = G::kAtom / 16;
-    const uint32_t slab = shared_.q_buffer(j) + first_row * G::kAtom;
+    const uint32_t slab = shared_.q_buffer(out_tile_) + first_row * G::kAtom;
     const auto at = [&](int row, int unit) {
       const int swizzled = (unit % kAtomUnits) ^ (row % 8 * G::kAtom / 128);
       return slab + unit / kAtomUnits * G::kQChunkBytes + row * G::kAtom + swizzled * 16;
     };
+    const uint32_t write_at = at(lane & 15, lane >> 4);
 #pragma unroll
-    for (int i = 0; i < G::kDims / 16; i++)
-      stmatrix_x4(at(lane & 15, i * 2 + (lane >> 4)),
-                  pair(i * 4),
-                  pair(i * 4 + 1),
-                  pair(i * 4 + 2),
-                  pair(i * 4 + 3));
+    for (int i = 0; i < G::kDims / 16; i++)  // at(lane & 15, i * 2 + (lane >> 4))
+      stmatrix_x4((write_at ^ i * 2 % kAtomUnits * 16) + i * 2 / kAtomUnits * G::kQChunkBytes,
+                  packed[i][0],
+                  packed[i][1],
+                  packed[i][2],
+                  packed[i][3]);
     __syncwarp();
+    constexpr int kRows = 32 % kUnits == 0 ? 32 / kUnits : 0;  // of a load, if it has whole ones
+    const uint32_t read_at = at(lane / kUnits, lane % kUnits);
     uint4 units[G::kDims / 16];
 #pragma unroll
     for (int i = 0; i < G::kDims / 16; i++) {
       const int flat = i * 32 + lane;
-      units[i] = load_shared16(at(flat / kUnits, flat % kUnits));
+      units[i] = load_shared16(kRows > 0 ? (read_at ^ i * kRows % 8 * 16) + i * kRows * G::kAtom
+                                         : at(flat / kUnits, flat % kUnits));
     }
     fence_async_proxy();
     __syncwarp();
-    if (lane == 0) mbarrier_arrive(shared_.q_empty(j));
+    if (lane == 0) mbarrier_arrive(shared_.q_empty(out_tile_));
+    uint8_t* to = out + lane / kUnits * p_.out_row_bytes + lane % kUnits * 16;
 #pragma unroll
     for (int i = 0; i < G::kDims / 16; i++) {
-      const int flat = i * 32 + lane, row = flat / kUnits;
-      if (row < num_rows)
-        *reinterpret_cast<uint4*>(out + row * p_.out_row_bytes + flat % kUnits * 16) = units[i];
+      const int flat = i * 32 + lane;
+      if (kRows > 0) {
+        if (lane / kUnits + i * kRows < num_rows) *reinterpret_cast<uint4*>(to) = units[i];
+        to += kRows * p_.out_row_bytes;
+      } else if (flat / kUnits < num_rows) {
+        *reinterpret_cast<uint4*>(out + flat / kUnits * p_.out_row_bytes + flat % kUnits * 16) =
+            units[i];
+      }
     }
   }
 
   // Without room in shared memory: the four lanes of a row exchange 4 x 4 words, so that each has
   // 16 bytes in a row.
-  __device__ __forceinline__ void store_by_quads(uint8_t* out, int num_rows) const {
-    const int lane = thread() % 32;
+  __device__ __forceinline__ void store_by_quads() const {
+    const int lane = thread() % 32, num_rows = tile(out_tile_).num_rows - warp_row();
+    uint8_t* const out = first_out();
     const int c = lane % 4;
 #pragma unroll
     for (int row = 0; row < 2; row++) {

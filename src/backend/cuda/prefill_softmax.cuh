@@ -46,18 +46,18 @@ struct PrefillSoftmax {
     sum[0] = sum[1] = 0;
   }
 
-  // Scores become weights; true if O must be multiplied by `correction`. `first`: of their rows.
+  // Scores become weights; true if O must be multiplied by `correction`. `first`: of their rows;
+  // these take the same code as all others once they have a reference: code that seldom runs waits
+  // for its instructions.
   __device__ __forceinline__ bool weigh(const float (&s)[kScores],
                                         float scale,
                                         bool first,
                                         Weights& weights) {
-    bool redo = first;
-    if (!redo) {
-      form(s, scale, weights);
-      redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
-    }
-    if (redo) {
-      raise(s, scale, first);
+    if (__builtin_expect(first, 0)) raise(s, scale, true);
+    form(s, scale, weights);
+    const bool redo = !first && __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
+    if (__builtin_expect(redo, 0)) {
+      raise(s, scale, false);
       form(s, scale, weights);
       sum[0] *= correction[0];
       sum[1] *= correction[1];

@@ -232,6 +232,12 @@ __device__ __forceinline__ float rcp_approx(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// `count` bits from bit `from` on (32 or more: none are left).
+__device__ __forceinline__ uint32_t bit_mask(int from, int count) {
+  uint32_t x;
+  asm("bmsk.clamp.b32 %0, %1, %2;" : "=r"(x) : "r"(from), "r"(count));
+  return x;
+}
 // (x & mask) | bits as one LOP3; written in C++ it became two.
 __device__ __forceinline__ uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
   uint32_t y;
