@@ -203,24 +203,17 @@ void run(PrefillBench& bench) {
                   S,
                   true});
     }
-  bench.line({"512 over 16k, blocks of 16",
-              128,
-              32,
-              8,
-              {512},
-              {512 + 16384},
-              PrefillMask::causal,
-              16,
-              true});
-  bench.line({"128 over 32k, blocks of 16",
-              128,
-              32,
-              8,
-              {128},
-              {128 + 32768},
-              PrefillMask::causal,
-              16,
-              true});
+  for (const auto& [rows, keys] :
+       {std::pair{512, 16}, {128, 32}, {128, 128}, {512, 32}, {2048, 64}})
+    bench.line({fmt::format("{} over {}k, blocks of 16", rows, keys),
+                128,
+                32,
+                8,
+                {rows},
+                {rows + keys * 1024},
+                PrefillMask::causal,
+                16,
+                true});
   varlen_lines(bench);
   mma_lines(bench);
   quantised_lines(bench);

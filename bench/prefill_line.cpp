@@ -50,6 +50,8 @@ void PrefillLine::launch(cudaStream_t stream) {
                               .out = TensorView(out_.as(), DType::bf16, {T, width})};
   PrefillLaunch l{.args = args};
   l.plan = device_plan_.as();
+  l.shape = plan_shape_;
+  l.workspace = workspace_.as();
   l.tile = tile_;
   l.mask = s_.mask;
   l.ranks = s_.ranks;
@@ -105,10 +107,12 @@ void PrefillLine::plan() {
   in.tile_rows = tile_.rows;
   in.tile_keys = tile_.keys;
   in.mask = s_.mask;
-  const PrefillPlan plan = plan_prefill(in);
-  const PrefillPlanShape shape = {plan.header.num_tiles};
-  std::vector<std::byte> bytes(shape.num_bytes());
-  write_plan(plan, shape, bytes);
+  if (!s_.whole) in.span_tiles = tile_.span_tiles;
+  const PrefillPlan plan = plan_prefill(in).front();  // with room for all parts: one launch
+  plan_shape_ = shape_of(plan);
+  workspace_ = DeviceBytes(plan_shape_.workspace_bytes(s_.H, s_.D));
+  std::vector<std::byte> bytes(plan_shape_.num_bytes());
+  write_plan(plan, plan_shape_, bytes);
   device_plan_ = to_device<std::byte>(bytes);
   if (!s_.scratch) return;
   const std::vector<ScratchBlock> blocks = plan_prefill_scratch(in);

@@ -21,6 +21,7 @@ struct PrefillShape {
   KvDType dtype = KvDType::bf16;
   PrefillPath path = PrefillPath::automatic;
   bool scratch = false;  // quantised KV by way of a 16-bit copy
+  bool whole = false;    // many keys, but no spans
 };
 
 class PrefillLine {
@@ -40,9 +41,10 @@ class PrefillLine {
   int32_t max_blocks_ = 0;
   std::vector<int32_t> cu_;
   PrefillTileSize tile_;
+  PrefillPlanShape plan_shape_;
   PrefillScratch scratch_;
   DeviceBytes scratch_memory_, scratch_plan_;
-  DeviceBytes pool_, q_, out_, table_, device_plan_, ticket_;
+  DeviceBytes pool_, q_, out_, table_, device_plan_, workspace_, ticket_;
 };
 
 }  // namespace pagoda::cuda

@@ -17,7 +17,9 @@ AttentionLimits limits_of(const WorkspaceShape& shape, int32_t num_multiprocesso
           .max_context = shape.max_context,
           .num_heads = shape.num_heads,
           .kv_heads = shape.kv_heads,
-          .num_multiprocessors = num_multiprocessors};
+          .num_multiprocessors = num_multiprocessors,
+          .head_dim = shape.head_dim,
+          .prefill_knows_spans = prefill_knows_spans()};
 }
 
 // For the longest piece; or for more rows side by side, if they share so many keys that reading
@@ -72,14 +74,16 @@ Attention::Layout Attention::layout(const WorkspaceShape& shape) const {
                     .head_dim = shape.head_dim};
   if (kv_bits(shape.kv_dtype) < 16)  // of one sequence: others take their turn
     layout.scratch.max_blocks = layout.scratch.table_width();
-  layout.slot_bytes =
-      round_up(std::max(layout.decode.num_bytes(),
-                        prefill_capacity(limits).num_bytes() + layout.scratch.plan_bytes()),
-               kAlignment);
+  const PrefillPlanShape prefill = prefill_capacity(limits);
+  layout.prefill_parts_bytes = prefill.workspace_bytes(shape.num_heads, shape.head_dim);
+  layout.slot_bytes = round_up(
+      std::max(layout.decode.num_bytes(), prefill.num_bytes() + layout.scratch.plan_bytes()),
+      kAlignment);
   layout.ticket = kSlots * layout.slot_bytes;
   layout.partials = layout.ticket + kAlignment;
-  layout.copied = round_up(
-      layout.partials + layout.decode.workspace_bytes(shape.num_heads, shape.head_dim), 1024);
+  const int64_t partials = std::max(layout.decode.workspace_bytes(shape.num_heads, shape.head_dim),
+                                    layout.prefill_parts_bytes);
+  layout.copied = round_up(layout.partials + partials, 1024);
   layout.total = layout.copied + (layout.scratch.max_blocks > 0 ? layout.scratch.num_bytes() : 0);
   return layout;
 }
@@ -146,14 +150,21 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
                      .kv_lens = {},
                      .tile_rows = planned.tile.rows,
                      .tile_keys = planned.tile.keys,
+                     .span_tiles = planned.tile.span_tiles,
+                     .max_parts = static_cast<int32_t>(
+                         layout_.prefill_parts_bytes /
+                         PrefillPlanShape::part_bytes(args.num_heads, format.k_dim)),
                      .window = args.window};
   }
   AttentionPlan plan = plan_attention(pieces, input);
   for (const DecodePlan& d : plan.decode)
     planned.decode.push_back(
         {shape_of(d), d.max_parts_per_row, d.max_sections_per_row, d.header.chunks_per_part});
-  for (const PrefillPart& p : plan.prefill)
-    planned.prefill.push_back({p.plan.header.num_tiles, static_cast<int32_t>(p.copied.size())});
+  for (const PrefillPart& p : plan.prefill) {
+    const int32_t num_copied = p.reads_last_copy ? planned.prefill.back().num_copied
+                                                 : static_cast<int32_t>(p.copied.size());
+    planned.prefill.push_back({shape_of(p.plan), num_copied, p.reads_last_copy});
+  }
   return plan;
 }
 
@@ -183,7 +194,7 @@ const std::byte* Attention::upload_next(const DecodePlan& plan) {
 
 // The plan, and behind it that of the copy.
 const std::byte* Attention::upload_next(const PrefillPart& part) {
-  const PrefillPlanShape shape = {part.plan.header.num_tiles};
+  const PrefillPlanShape shape = shape_of(part.plan);
   const PrefillScratchShape copied = {.max_blocks = static_cast<int32_t>(part.copied.size())};
   const std::span<std::byte> bytes = next_slot(shape.num_bytes() + copied.plan_bytes());
   write_plan(part.plan, shape, bytes.first(shape.num_bytes()));
@@ -217,12 +228,15 @@ void Attention::launch_prefill(const AttentionArgs& args,
   PrefillScratch scratch;
   if (size.num_copied > 0) {
     scratch = {.memory = workspace_ + layout_.copied,
-               .plan = plan + PrefillPlanShape{size.num_tiles}.num_bytes(),
-               .shape = scratch_for(args)};
+               .plan = plan + size.shape.num_bytes(),
+               .shape = scratch_for(args),
+               .is_filled = size.is_copied};
     scratch.shape.max_blocks = size.num_copied;
   }
   prefill_attention({.args = args,
                      .plan = plan,
+                     .shape = size.shape,
+                     .workspace = workspace_ + layout_.partials,
                      .tile = planned.tile,
                      .ticket = reinterpret_cast<int32_t*>(workspace_ + layout_.ticket),
                      .num_multiprocessors = num_multiprocessors_,

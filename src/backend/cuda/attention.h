@@ -42,6 +42,7 @@ class Attention {
   struct Layout {
     DecodePlanShape decode;
     PrefillScratchShape scratch;  // without blocks for a cache of 16 bits
+    int64_t prefill_parts_bytes;  // of the partials, which the two kernels use in turn
     int64_t slot_bytes, ticket, partials, copied, total;
   };
   Layout layout(const WorkspaceShape& shape) const;
@@ -56,7 +57,9 @@ class Attention {
     int32_t max_parts_per_row, max_sections_per_row, chunks_per_part;
   };
   struct PrefillSize {
-    int32_t num_tiles, num_copied;
+    PrefillPlanShape shape;
+    int32_t num_copied;
+    bool is_copied;  // by the launch before
   };
   struct Planned {
     std::vector<int32_t> key;

@@ -1,6 +1,7 @@
 #include "backend/cuda/attention_split.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,6 +13,10 @@ constexpr int32_t kLeastColumns = 8;    // of a decode kernel
 constexpr int32_t kLeastTileRows = 16;  // of a prefill kernel
 // Keys of a step that one launch has partials for; more are attended in several launches.
 constexpr int64_t kMostKeys = int64_t{4} << 20;
+// Of what the spans of prefill's rows give: more are attended in several launches.
+constexpr int64_t kMostPartBytes = int64_t{128} << 20;
+constexpr int32_t kMostTileRows = 192;  // of a prefill kernel
+constexpr int32_t kMostTileKeys = 256;
 
 bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {
   return static_cast<int64_t>(plan.rows.size()) <= capacity.max_rows &&
@@ -75,7 +80,8 @@ void plan_decodes(const AttentionPieces& pieces,
   plans.push_back(std::move(plan));
 }
 
-// One launch for pieces.prompt [begin, end).
+// pieces.prompt [begin, end), whose keys are copied together: one launch, but where many rows see
+// many keys.
 void plan_prefill_part(const AttentionPieces& pieces,
                        size_t begin,
                        size_t end,
@@ -85,11 +91,17 @@ void plan_prefill_part(const AttentionPieces& pieces,
   in.cu_q_lens = pieces.cu_q_lens;
   in.kv_lens = pieces.kv_lens;
   in.seqs = std::span(pieces.prompt).subspan(begin, end - begin);
-  PrefillPart part = {.plan = plan_prefill(in), .copied = {}};
-  if (input.scratch_blocks > 0) part.copied = plan_prefill_scratch(in);
-  for (PrefillTile& tile : part.plan.tiles) tile.seq = pieces.seqs[tile.seq];
-  for (ScratchBlock& block : part.copied) block.seq = pieces.seqs[block.seq];
-  parts.push_back(std::move(part));
+  std::vector<ScratchBlock> copied;
+  if (input.scratch_blocks > 0) copied = plan_prefill_scratch(in);
+  for (ScratchBlock& block : copied) block.seq = pieces.seqs[block.seq];
+  bool is_first = true;
+  for (PrefillPlan& plan : plan_prefill(in)) {
+    for (PrefillTile& tile : plan.tiles) tile.seq = pieces.seqs[tile.seq];
+    parts.push_back({.plan = std::move(plan),
+                     .copied = std::exchange(copied, {}),
+                     .reads_last_copy = !is_first && input.scratch_blocks > 0});
+    is_first = false;
+  }
 }
 
 // As many sequences a launch as their keys' copy has room for; all where nothing is copied.
@@ -200,7 +212,18 @@ DecodePlanShape decode_capacity(const AttentionLimits& limits) {
 }
 
 PrefillPlanShape prefill_capacity(const AttentionLimits& limits) {
-  return prefill_plan_shape(kLeastTileRows, limits.max_seqs, limits.max_tokens);
+  PrefillLimits prefill = {
+      .tile_rows = kLeastTileRows, .max_seqs = limits.max_seqs, .max_rows = limits.max_tokens};
+  if (!limits.prefill_knows_spans || limits.max_context <= kWholeKeys)
+    return prefill_plan_shape(prefill);
+  const int32_t spans = limits.max_context / (kSpanKeys - kMostTileKeys) + 1;
+  const int64_t tile = int64_t{std::min(limits.max_tokens, kMostTileRows)} * spans;
+  const int64_t room =
+      kMostPartBytes / PrefillPlanShape::part_bytes(limits.num_heads, limits.head_dim);
+  prefill.max_spans = spans;
+  prefill.max_parts =
+      static_cast<int32_t>(std::min(std::max(room, tile), int64_t{limits.max_tokens} * spans));
+  return prefill_plan_shape(prefill);
 }
 
 }  // namespace pagoda::cuda

@@ -59,6 +59,7 @@ struct AttentionPlanInput {
 struct PrefillPart {
   PrefillPlan plan;
   std::vector<ScratchBlock> copied;
+  bool reads_last_copy = false;  // of the part before: `copied` is empty
 };
 struct AttentionPlan {
   std::vector<DecodePlan> decode;    // none where no row samples
@@ -77,8 +78,11 @@ struct AttentionLimits {
   int32_t num_heads = 0;
   int32_t kv_heads = 0;
   int32_t num_multiprocessors = 132;
+  int32_t head_dim = 0;
+  bool prefill_knows_spans = false;
 };
 DecodePlanShape decode_capacity(const AttentionLimits& limits);
+// With parts for at least one row tile over max_context keys.
 PrefillPlanShape prefill_capacity(const AttentionLimits& limits);
 
 }  // namespace pagoda::cuda

@@ -86,7 +86,9 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
                               .max_seqs = 40,
                               .max_context = 1 + int32_t(random() % 40000),
                               .num_heads = 1 << random() % 6,
-                              .kv_heads = 1};
+                              .kv_heads = 1,
+                              .head_dim = 128,
+                              .prefill_knows_spans = random() % 2 == 0};
     limits.kv_heads = limits.num_heads >> random() % 3;
     if (limits.kv_heads == 0) limits.kv_heads = 1;
     Batch b = random_batch(random, limits.max_seqs, limits.max_context);
@@ -100,6 +102,9 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
     in.decode.window = random() % 2 ? 0 : 500;
     if (random() % 3 == 0) in.decode.group = limits.num_heads, in.decode.kv_heads = 1;
     if (random() % 2) in.scratch_blocks = (limits.max_context + 127) / 128;
+    const PrefillPlanShape capacity = prefill_capacity(limits);
+    in.prefill.max_parts = capacity.max_parts;
+    if (limits.prefill_knows_spans) in.prefill.span_tiles = kSpanKeys / in.prefill.tile_keys;
     const AttentionPlan plan = plan_attention(pieces, in);
     std::map<int32_t, int> rows;  // token: times that it is answered
     for (const DecodePlan& d : plan.decode) {
@@ -113,20 +118,69 @@ TEST(AttentionSplit, every_launch_fits_what_was_reserved) {
         ASSERT_LE(item.key_end, keys);
       }
     }
+    std::map<int32_t, int32_t> copied;  // sequence: keys that the launch finds copied
     for (const PrefillPart& part : plan.prefill) {
-      std::map<int32_t, int32_t> copied;  // sequence: keys that the launch copies
+      if (!part.reads_last_copy) copied.clear();
       for (const ScratchBlock& block : part.copied) copied[block.seq] += block.num_keys;
       ASSERT_LE(int32_t(part.copied.size()), in.scratch_blocks);
       for (const PrefillTile& tile : part.plan.tiles) {
         ASSERT_GE(tile.row, b.cu_q_lens[tile.seq]);
-        for (int32_t r = 0; r < tile.num_rows; r++) rows[tile.row + r]++;
+        if (tile.tile_begin == 0)  // the first span, if there are several
+          for (int32_t r = 0; r < tile.num_rows; r++) rows[tile.row + r]++;
         ASSERT_EQ(copied[tile.seq], in.scratch_blocks > 0 ? tile.kv_len : 0);
       }
-      ASSERT_LE(part.plan.header.num_tiles, prefill_capacity(limits).max_tiles);
+      ASSERT_LE(part.plan.header.num_tiles, capacity.max_tiles);
+      ASSERT_LE(part.plan.header.num_merges, capacity.max_merges);
+      ASSERT_LE(part.plan.header.num_parts, capacity.max_parts);
     }
     ASSERT_EQ(int32_t(rows.size()), b.cu_q_lens.back());
     for (const auto& [token, times] : rows) ASSERT_EQ(times, 1) << token;
   }
+}
+
+TEST(AttentionSplit, many_rows_over_many_keys_are_several_launches_over_one_copy) {
+  Batch b;
+  b.add(2000, 100000, 1);
+  const AttentionLimits limits = {.max_tokens = 2048,
+                                  .max_seqs = 4,
+                                  .max_context = 131072,
+                                  .num_heads = 32,
+                                  .kv_heads = 8,
+                                  .head_dim = 128,
+                                  .prefill_knows_spans = true};
+  const PrefillPlanShape capacity = prefill_capacity(limits);
+  EXPECT_LE(capacity.workspace_bytes(32, 128), 128 << 20);
+  AttentionPlanInput in = input_of(limits, 8);
+  in.scratch_blocks = 1024;
+  in.prefill.span_tiles = 64;
+  in.prefill.max_parts = capacity.max_parts;
+  const AttentionPlan plan = plan_attention(b.pieces(), in);
+  ASSERT_EQ(plan.prefill.size(), 4u);
+  for (size_t i = 0; i < plan.prefill.size(); i++) {
+    EXPECT_EQ(plan.prefill[i].reads_last_copy, i > 0);
+    EXPECT_EQ(plan.prefill[i].copied.size(), i > 0 ? 0u : 782u);
+  }
+}
+
+TEST(AttentionSplit, a_row_tile_over_every_key_has_room) {
+  for (const int32_t context : {20480, 20481, 32768, 131072, 1 << 20})
+    for (const int32_t tokens : {1, 100, 8192}) {
+      const AttentionLimits limits = {.max_tokens = tokens,
+                                      .max_seqs = 4,
+                                      .max_context = context,
+                                      .num_heads = 128,
+                                      .kv_heads = 8,
+                                      .head_dim = 256,
+                                      .prefill_knows_spans = true};
+      Batch b;
+      b.add(std::min(tokens, 4000), context, 0);
+      AttentionPlanInput in = input_of(limits, 8);
+      in.prefill.tile_keys = 96;
+      in.prefill.span_tiles = kSpanKeys / 96;
+      in.prefill.max_parts = prefill_capacity(limits).max_parts;
+      const AttentionPlan plan = plan_attention(b.pieces(), in);
+      EXPECT_EQ(plan.prefill[0].plan.merges.empty(), context <= kWholeKeys);
+    }
 }
 
 TEST(AttentionSplit, shared_keys_are_one_item_of_all_rows) {

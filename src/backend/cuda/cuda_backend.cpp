@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
 
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {
     check_limits(shape);
+    CUDA_CHECK(cudaSetDevice(options_.device));
     return attention_.workspace_bytes(shape) + Sampling::workspace_bytes(shape);
   }
   void reserve_workspace(const WorkspaceShape& shape) override {

@@ -8,6 +8,7 @@
 #include "backend/cuda/format.h"
 #include "backend/cuda/prefill_convert.h"
 #include "backend/cuda/prefill_instances.h"
+#include "backend/cuda/prefill_merge.h"
 #include "backend/cuda/prefill_mma.h"
 #include "base/error.h"
 
@@ -24,13 +25,17 @@ bool compiled_for_hopper(const void* kernel) {
   return attributes.ptxVersion >= 90;
 }
 
-// The wgmma kernel for this, or null: then it is done by mma.sync.
-const PrefillInstance* find_instance(KvDType dtype, int32_t head_dim, PrefillPath path) {
-  if (path == PrefillPath::mma || (dtype != KvDType::bf16 && dtype != KvDType::f16)) return nullptr;
+bool is_hopper() {
   int device = 0, major = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  if (major != 9) return nullptr;
+  return major == 9;
+}
+
+// The wgmma kernel for this, or null: then it is done by mma.sync.
+const PrefillInstance* find_instance(KvDType dtype, int32_t head_dim, PrefillPath path) {
+  if (path == PrefillPath::mma || (dtype != KvDType::bf16 && dtype != KvDType::f16)) return nullptr;
+  if (!is_hopper()) return nullptr;
   for (const auto& table :
        {prefill_hd64_instances(), prefill_hd128_instances(), prefill_hd256_instances()})
     for (const PrefillInstance& i : table)
@@ -47,6 +52,11 @@ void check(const PrefillLaunch& launch) {
   PG_CHECK(args.q.dtype() == args.out.dtype(), "q and out");
   PG_CHECK(launch.ticket != nullptr && launch.plan != nullptr, "no ticket or no plan");
   PG_CHECK(launch.mask == PrefillMask::causal || args.window == 0, "a window, not causal");
+  PG_CHECK(launch.workspace != nullptr || launch.shape.max_parts == 0, "no workspace");
+  PG_CHECK(int64_t{launch.shape.max_parts} * args.num_heads < INT32_MAX,
+           "{} parts of {} heads",
+           launch.shape.max_parts,
+           args.num_heads);
   PG_CHECK(args.q.row_bytes() % 16 == 0 && args.out.row_bytes() % 16 == 0, "rows of 16 bytes");
   PG_CHECK(int64_t{args.batch.max_blocks} * format.block_size < kMaxKeys,
            "{} blocks",
@@ -127,6 +137,9 @@ PrefillParams make_params(const PrefillLaunch& launch) {
   p.log_sum_exp = args.log_sum_exp.empty() ? nullptr : args.log_sum_exp.as<float>();
   p.sinks = args.sinks.empty() ? nullptr : args.sinks.as<float>();
   p.ticket = launch.ticket;
+  p.part_out = reinterpret_cast<float*>(launch.workspace);
+  p.part_sum = reinterpret_cast<PartSum*>(launch.workspace + int64_t{launch.shape.max_parts} *
+                                                                 args.num_heads * format.k_dim * 4);
   p.block_bytes = args.kv.block_bytes();
   p.out_row_bytes = args.out.row_bytes();
   p.sum_row_floats = args.log_sum_exp.empty() ? 0 : args.log_sum_exp.row_bytes() / 4;
@@ -142,14 +155,41 @@ PrefillParams make_params(const PrefillLaunch& launch) {
   p.section_heads = launch.section_heads > 0
                         ? launch.section_heads
                         : prefill_section_heads(args.num_heads, args.kv.kv_heads);
+  // A block draws up to two pieces ahead: where each has few, the longest must be the first.
+  constexpr int32_t kFewPieces = 8;
+  p.few_tiles = kFewPieces * launch.num_multiprocessors / args.num_heads;
   p.window = args.window > 0 ? args.window : kEverything;
   p.score_scale = (args.softcap > 0.f ? args.softcap : args.scale) * kLog2E;
   p.cap_scale = args.softcap > 0.f ? 2.f * kLog2E * args.scale / args.softcap : 0.f;
   return p;
 }
 
-// The 16-bit copy of what the planned rows see, and attention over it.
-void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
+// Rows in spans: what each span gave becomes the answer.
+void merge_spans(const PrefillLaunch& launch,
+                 const PrefillParams& params,
+                 const LaunchOptions& options) {
+  const AttentionArgs& args = launch.args;
+  PrefillMergeParams p = {};
+  p.header = params.header;
+  p.merges = reinterpret_cast<const PrefillMerge*>(launch.plan + launch.shape.merges_offset());
+  p.part_out = params.part_out;
+  p.part_sum = params.part_sum;
+  p.sinks = params.sinks;
+  p.out = params.out;
+  p.log_sum_exp = params.log_sum_exp;
+  p.out_row_bytes = params.out_row_bytes;
+  p.sum_row_floats = params.sum_row_floats;
+  p.heads = args.num_heads;
+  p.head_dim = args.kv.format.k_dim;
+  p.tile_rows = launch.tile.rows;
+  p.out_is_bf16 = args.out.dtype() == DType::bf16;
+  p.max_merges = launch.shape.max_merges;
+  p.num_multiprocessors = launch.num_multiprocessors;
+  launch_prefill_merge(p, options);
+}
+
+// The 16-bit copy of what the planned rows see.
+PrefillConvertParams convert_params(const PrefillLaunch& launch) {
   const AttentionArgs& args = launch.args;
   const KvFormat& format = args.kv.format;
   const PrefillScratchShape& shape = launch.scratch.shape;
@@ -181,8 +221,17 @@ void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
   p.head_dim = format.k_dim;
   p.format = cuda_format(format.dtype);
   p.is_bf16 = shape.dtype == KvDType::bf16;
-  launch_prefill_convert(p, options);
+  return p;
+}
+
+// Makes the copy, unless it is there, and attends it.
+void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
+  const AttentionArgs& args = launch.args;
+  const PrefillScratchShape& shape = launch.scratch.shape;
+  const PrefillConvertParams p = convert_params(launch);
+  if (!launch.scratch.is_filled) launch_prefill_convert(p, options);
   AttentionBatch batch = args.batch;
+  const int64_t num_seqs = ceil_div(args.batch.block_table.size(), args.batch.max_blocks);
   batch.block_table = {p.scratch_table, static_cast<size_t>(num_seqs * p.table_width)};
   batch.max_blocks = p.table_width;
   const AttentionArgs copy = {
@@ -199,6 +248,8 @@ void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
       .log_sum_exp = args.log_sum_exp};
   PrefillLaunch attend{.args = copy};
   attend.plan = launch.plan;
+  attend.shape = launch.shape;
+  attend.workspace = launch.workspace;
   attend.tile = launch.tile;
   attend.mask = launch.mask;
   attend.ticket = launch.ticket;
@@ -215,7 +266,11 @@ void attend_copy(const PrefillLaunch& launch, const LaunchOptions& options) {
 PrefillTileSize prefill_tile(KvDType dtype, int32_t head_dim, PrefillPath path) {
   const PrefillInstance* instance = find_instance(dtype, head_dim, path);
   if (instance == nullptr) return prefill_mma_tile(dtype, head_dim);
-  return {instance->tile_rows, instance->tile_keys};
+  return {instance->tile_rows, instance->tile_keys, kSpanKeys / instance->tile_keys};
+}
+
+bool prefill_knows_spans() {
+  return is_hopper();
 }
 
 void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options) {
@@ -238,6 +293,7 @@ void prefill_attention(const PrefillLaunch& launch, const LaunchOptions& options
               params.ranks},
              options,
              &params);
+  if (launch.shape.max_merges > 0) merge_spans(launch, params, options);
 }
 
 }  // namespace pagoda::cuda

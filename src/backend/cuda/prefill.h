@@ -25,23 +25,29 @@ struct PrefillScratch {
   std::byte* memory = nullptr;      // device, shape.num_bytes()
   const std::byte* plan = nullptr;  // device, as write_plan() wrote it
   PrefillScratchShape shape = {};
+  bool is_filled = false;  // by the launch before this one, of the same sequences
 };
 
 // What to plan with, on the current device.
 struct PrefillTileSize {
   int32_t rows = 0;
   int32_t keys = 0;
+  int32_t span_tiles = 0;  // 0: every row is attended whole
 };
 // `dtype`: of the cache, or of its 16-bit copy. Throws Error{"cuda.unsupported"} if there is no
 // kernel.
 PrefillTileSize prefill_tile(KvDType dtype,
                              int32_t head_dim,
                              PrefillPath path = PrefillPath::automatic);
+// Whether there are kernels on the current device that attend in spans.
+bool prefill_knows_spans();
 
 struct PrefillLaunch {
   const AttentionArgs& args;
-  const std::byte* plan = nullptr;  // device, laid out by prefill_plan_shape()
-  PrefillTileSize tile = {};        // as planned
+  const std::byte* plan = nullptr;  // device, laid out by `shape`
+  PrefillPlanShape shape = {};
+  std::byte* workspace = nullptr;  // device, shape.workspace_bytes()
+  PrefillTileSize tile = {};       // as planned
   PrefillMask mask = PrefillMask::causal;
   int32_t* ticket = nullptr;  // device; 0 before the first launch, left 0
   int32_t num_multiprocessors = 132;

@@ -131,9 +131,10 @@ struct PrefillShared {
 // A tile as the block's warps read it, in shared memory: tile j in slot j & 3.
 struct alignas(16) PrefillSlot {
   PrefillTile tile;
-  int32_t key_begin, key_end;  // that a row of the tile may see
+  int32_t key_begin, key_end;  // that a row of the tile may see; read together
   int32_t head_offset;         // bytes from a block of the cache to the tile's KV head
   int32_t table_offset;        // of the sequence's row of the block table
+  int32_t head;
 };
 
 }  // namespace pagoda::cuda

@@ -228,6 +228,9 @@ class PrefillConsumer {
   __device__ __forceinline__ const PrefillTile& tile(int j) const {
     return slots_[j & (kPrefillSlots - 1)].tile;
   }
+  __device__ __forceinline__ int head(int j) const {
+    return slots_[j & (kPrefillSlots - 1)].head;
+  }
   __device__ __forceinline__ static int uniform(int x) {
     return __shfl_sync(~0u, x, 0);
   }
@@ -303,21 +306,28 @@ class PrefillConsumer {
     for (int i = 0; i < G::kDims / 2; i++) o_[i] = 0;
   }
 
-  // The sums of row tile j are complete: keeps their inverses, writes log-sum-exp, starts anew.
+  // The sums of row tile j are complete: keeps their inverses and writes log-sum-exp, or writes
+  // them as they are for the merge; starts anew.
   __device__ __forceinline__ void finish_sums(int j) {
     const int lane = thread() % 32, first_row = warp_row();
     const PrefillTile& t = tile(j);
-    const int head = t.head;
+    const int head = this->head(j);
     constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
       float total = quad_sum(softmax_.sum[row]);
+      const int r = first_row + lane / 4 + row * 8;
+      if (__builtin_expect(t.part != kNoPart, 0)) {
+        if (lane % 4 == 0 && r < t.num_rows)
+          p_.part_sum[(t.part + r) * p_.heads + head] = {softmax_.m[row], total};
+        inverse_[row] = 1.f;
+        continue;
+      }
       const bool has_keys = total > 0;
       float sink = -INFINITY;
       if (p_.sinks != nullptr) sink = __ldg(p_.sinks + head);
       if (has_keys) total += exp2_approx(sink * kLog2E - softmax_.m[row]);
       inverse_[row] = has_keys ? rcp_approx(total) : 0.f;
-      const int r = first_row + lane / 4 + row * 8;
       if (p_.log_sum_exp != nullptr && lane % 4 == 0 && r < t.num_rows) {
         float lse = (softmax_.m[row] + log2_approx(total)) * kLn2;
         if (isinf(total)) lse = sink;
@@ -329,26 +339,52 @@ class PrefillConsumer {
 
   // O of row tile out_tile_ to memory, in two parts: what needs O, and what waits until products
   // with a new O are under way. With several buffers of Q, O is packed where weights are yet to be
-  // made, and all else waits; with one, it goes out at once.
+  // made, and all else waits; with one, it goes out at once, and so does that of a span, unpacked.
   __device__ __forceinline__ void store(Weights& packed) {
 #pragma unroll
     for (int i = 0; i < G::kDims / 2; i++) o_[i] *= inverse_[i >> 1 & 1];
     if constexpr (G::kQBuffers == 1) {
       store_by_quads();
     } else {
+      if (__builtin_expect(tile(out_tile_).part != kNoPart, 0)) store_part();
 #pragma unroll
       for (int i = 0; i < G::kDims / 4; i++) packed[i / 4][i % 4] = pair(i);
     }
   }
   __device__ __forceinline__ void store_rest(const Weights& packed) const {
-    if constexpr (G::kQBuffers > 1) store_through_q(packed);
+    if constexpr (G::kQBuffers > 1) {
+      if (__builtin_expect(tile(out_tile_).part == kNoPart, 1)) return store_through_q(packed);
+      __syncwarp();  // the last that the warp reads of the tile
+      if (thread() % 32 == 0) mbarrier_arrive(shared_.q_empty(out_tile_));
+    }
+  }
+
+  // O of a span, for the merge: the four lanes of a row write 32 bytes side by side.
+  __device__ __forceinline__ void store_part() const {
+    const int lane = thread() % 32, num_rows = tile(out_tile_).num_rows - warp_row();
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      float* to = part_row(lane / 4 + row * 8);
+      if (lane / 4 + row * 8 >= num_rows) continue;
+#pragma unroll
+      for (int g = 0; g < G::kDims / 8; g++) store_part_group(to, row, g);
+    }
+  }
+  // Where this thread's columns of row r of the warp go.
+  __device__ __forceinline__ float* part_row(int r) const {
+    const int part = tile(out_tile_).part + warp_row() + r;
+    return p_.part_out + int64_t{part * p_.heads + head(out_tile_)} * G::kDims + thread() % 4 * 2;
+  }
+  // Those of its 8 dims 8 g ...
+  __device__ __forceinline__ void store_part_group(float* to, int row, int g) const {
+    *reinterpret_cast<float2*>(to + g * 8) = {o_[g * 4 + row * 2], o_[g * 4 + row * 2 + 1]};
   }
   __device__ __forceinline__ uint32_t pair(int i) const {
     return pack16<G::kBf16>(o_[i * 2], o_[i * 2 + 1]);
   }
   __device__ __forceinline__ uint8_t* first_out() const {
     const PrefillTile& t = tile(out_tile_);
-    return p_.out + (t.row + warp_row()) * p_.out_row_bytes + t.head * G::kRowBytes;
+    return p_.out + (t.row + warp_row()) * p_.out_row_bytes + head(out_tile_) * G::kRowBytes;
   }
 
   // By way of the warp's own rows of Q, which nobody reads any more, in 16-byte stores. A boundary
@@ -400,17 +436,25 @@ class PrefillConsumer {
   }
 
   // Without room in shared memory: the four lanes of a row exchange 4 x 4 words, so that each has
-  // 16 bytes in a row.
+  // 16 bytes in a row. A span's too: apart from these, its stores cost registers.
   __device__ __forceinline__ void store_by_quads() const {
     const int lane = thread() % 32, num_rows = tile(out_tile_).num_rows - warp_row();
     uint8_t* const out = first_out();
     const int c = lane % 4;
+    const bool is_part = tile(out_tile_).part != kNoPart;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
       const int r = lane / 4 + row * 8;
       uint8_t* at = out + r * p_.out_row_bytes + c * 16;
+      if (is_part) at = reinterpret_cast<uint8_t*>(part_row(r));
 #pragma unroll
       for (int i = 0; i < G::kDims / 32; i++) {
+        if (is_part) {
+#pragma unroll
+          for (int g = i * 4; g < i * 4 + 4; g++)
+            if (r < num_rows) store_part_group(reinterpret_cast<float*>(at), row, g);
+          continue;
+        }
         uint32_t w[4];
 #pragma unroll
         for (int g = 0; g < 4; g++) w[g] = pair((i * 4 + g) * 2 + row);

@@ -69,6 +69,7 @@ void prefill_mma_attention(const PrefillLaunch& launch,
   const PrefillMmaInstance& instance = find_instance(format.dtype, format.k_dim);
   PG_CHECK(instance.tile_rows == launch.tile.rows && instance.tile_keys == launch.tile.keys,
            "the plan's tile is not prefill_tile()");
+  PG_CHECK(launch.shape.max_merges == 0, "a plan with spans");
   const int32_t bytes = shared_bytes(instance, format.dtype);
   CUDA_CHECK(
       cudaFuncSetAttribute(instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

@@ -4,17 +4,23 @@
 //
 // The arithmetic that makes a row's bits its own: keys in tiles of one width per head size, at
 // absolute positions, taken from the last to the first, against a reference exponent that only the
-// row's own scores move (prefill_softmax.cuh).
+// row's own scores move (prefill_softmax.cuh). By wgmma, a row that sees more than kWholeKeys is
+// attended in spans of about kSpanKeys keys at absolute positions, each for itself, and its spans
+// fold in index order (prefill_merge.h): so a few rows over many keys are work for the whole chip.
 #pragma once
 
 #include <cstdint>
 
+#include "backend/cuda/decode_params.h"
 #include "backend/cuda/kv_layout.h"
 
 namespace pagoda::cuda {
 
 constexpr int32_t kEverything = 1 << 30;  // a window that ends nowhere
 constexpr int32_t kFull = 1 << 29;        // `limit` of a tile whose rows see every key
+constexpr int32_t kSpanKeys = 8192;       // of a span: as many whole key tiles as fit
+constexpr int32_t kWholeKeys = 20480;     // rows that see no more are attended whole
+constexpr int32_t kNoPart = -1;
 
 struct PrefillTile {
   int32_t row;         // of q and out; its position's keys end before `limit`
@@ -24,13 +30,23 @@ struct PrefillTile {
   int32_t kv_len;
   int32_t limit;  // row r of the tile sees keys < min(kv_len, limit + r)
   int32_t seq;    // row of the block table
-  int32_t head;   // set on the device
+  int32_t part;   // where a span's results go: row r's to part + r; kNoPart: to `out`
 };
 static_assert(sizeof(PrefillTile) == 32);
 
+// Rows whose spans fold: what span i of row r gave is at part + i * num_rows + r.
+struct PrefillMerge {
+  int32_t row;  // of out
+  int32_t num_rows;
+  int32_t part;
+  int32_t num_spans;
+};
+
 struct PrefillPlanHeader {
   int32_t num_tiles;
-  int32_t unused[7];
+  int32_t num_merges;
+  int32_t num_parts;  // in use, for each query head
+  int32_t unused[5];
 };
 
 // 128 keys of a sequence, copied to 16 bits (prefill_scratch.h).
@@ -57,6 +73,8 @@ struct PrefillParams {
   float* log_sum_exp;          // [T, H] or null
   const float* sinks;          // [H] or null
   int32_t* ticket;             // 0 before and after each launch
+  float* part_out;             // [parts][H][D]: sums of values by weights 2^(score - maximum)
+  PartSum* part_sum;           // [parts][H]; `maximum` is the row's reference exponent
   int64_t block_bytes;
   int64_t out_row_bytes;
   int64_t sum_row_floats;
@@ -67,6 +85,7 @@ struct PrefillParams {
   int32_t heads, group;
   int32_t ranks;          // blocks of a cluster, 1 or 2: see prefill_producer.cuh
   int32_t section_heads;  // heads that are worked on at a time, for the L2 cache
+  int32_t few_tiles;      // of no more tiles, all heads' longest come first
   int32_t window;         // or kEverything
   float score_scale;      // of capped scores, if there is a cap, to log2
   float cap_scale;        // 2 log2 e x scale / softcap; 0: no cap

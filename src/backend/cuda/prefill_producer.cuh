@@ -1,12 +1,15 @@
 // The producer warps of the prefill kernels: one draws row tiles by ticket, one ahead, describes
 // them in shared memory and loads their Q (a tensor-map box); one loads K, one V, by bulk copies,
 // one for each run of keys in one block of the cache: lane i of a warp copies run i. The block
-// table is read one key tile ahead. Keys outside [first key that the tile sees, kv_len) are not
-// read, but for the rest of their 8 rows.
+// table is read one key tile ahead, and all else is done before the wait for a free stage: a key
+// tile's time is what a copy takes and little more. Keys outside [first key that the tile sees,
+// kv_len) are not read, but for the rest of their 8 rows.
 //
 // Two blocks of a cluster work on two heads of one KV head, on the same row tile: each loads half
 // of every key tile for both, so L2 is read half as often. Rank 0 draws for both.
 #pragma once
+
+#include <cstddef>
 
 #include "backend/cuda/prefill_geometry.cuh"
 #include "backend/cuda/ptx.cuh"
@@ -42,21 +45,27 @@ class PrefillProducer {
   // Warps 1 and 2: load every row tile's K, or V, from the last key tile to the first.
   __device__ __forceinline__ void run_ring(const PrefillRing& ring) {
     pdl_wait();
-    int step = 0, block = kUnknown;
+    const int piece_bytes = p_.piece * G::kRowBytes;
+    PrefillRing own = ring;
+    own.data = kept(ring.data + lane_ * piece_bytes);
+    own.barriers = kept(ring.barriers);
+    int step = 0;
+    Piece piece = {kUnknown, kUnread};
     for (int j = 0;; j++) {
       mbarrier_wait(shared_.described(j), described_parity(j));
       const PrefillSlot& now = slot(j);
       const int tile_begin = now.tile.tile_begin;
       int n = now.tile.tile_end - 1;
       if (n < 0) return;
-      if (block == kUnknown) block = locate(now, n);
+      if (piece.block == kUnknown) piece = locate(now, n);
       for (; n >= tile_begin; n--) {
-        const int next_block = n > tile_begin ? locate(now, n - 1) : locate_last(j + 1);
-        const Copy copy = prepare(now, n, block, ring.offset);
-        mbarrier_wait(ring.empty(step), PrefillRing::parity(step) ^ 1);
-        start(copy, ring.tile<G::kTileBytes>(step), ring.full(step));
+        const Copy copy = prepare(piece, now.head_offset + ring.offset);
+        piece = n > tile_begin ? locate(now, n - 1) : locate_last(j + 1);
+        const uint32_t to = kept(own.template tile<G::kTileBytes>(step)),
+                       bar = kept(own.full(step));
+        mbarrier_wait(own.empty(step), PrefillRing::parity(step) ^ 1);
+        start(copy, to, bar);
         step++;
-        block = next_block;
       }
     }
   }
@@ -67,8 +76,10 @@ class PrefillProducer {
   }
   __device__ __forceinline__ int num_tiles() const { return __ldg(&p_.header->num_tiles); }
 
-  __device__ __forceinline__ int cluster_index() const { return blockIdx.x / p_.ranks; }
-  __device__ __forceinline__ int num_units() const { return num_tiles() * (p_.heads / p_.ranks); }
+  // Divided by 1 or 2.
+  __device__ __forceinline__ int by_ranks(int x) const { return x >> (p_.ranks - 1); }
+  __device__ __forceinline__ int cluster_index() const { return by_ranks(blockIdx.x); }
+  __device__ __forceinline__ int num_units() const { return num_tiles() * by_ranks(p_.heads); }
 
   // The next piece of work, for tile j of the block and its peer; the last of all draws (each
   // cluster's first piece is its own, and each with work is refused once) leaves the ticket as it
@@ -80,7 +91,7 @@ class PrefillProducer {
       x = atomicAdd(p_.ticket, 1);
       if (x == total - 1) *p_.ticket = 0;
     }
-    const int work = static_cast<int>(gridDim.x) / p_.ranks + __shfl_sync(~0u, x, 0);
+    const int work = by_ranks(gridDim.x) + __shfl_sync(~0u, x, 0);
     if (p_.ranks == 2 && lane_ == 0) store_peer8(shared_.mail(j) + shared_.peer, work, j);
     if (work >= total) pdl_launch_next();
     return work;
@@ -97,89 +108,91 @@ class PrefillProducer {
   __device__ __forceinline__ void describe(int work, PrefillSlot& to) const {
     int word = 0;
     if (work < num_units()) {
-      const int at_once = p_.section_heads / p_.ranks;
+      const bool are_few = num_tiles() <= p_.few_tiles;
+      const int at_once = by_ranks(are_few ? p_.heads : p_.section_heads);
       const int per_section = num_tiles() * at_once, section = work / per_section;
       const int rest = work - section * per_section, tile = rest / at_once;
-      if (lane_ < 7) word = __ldg(reinterpret_cast<const int*>(p_.tiles + tile) + lane_);
-      if (lane_ == 7) word = (section * at_once + rest - tile * at_once) * p_.ranks + shared_.rank;
+      if (lane_ < 8) word = __ldg(reinterpret_cast<const int*>(p_.tiles + tile) + lane_);
+      if (lane_ == kHeadWord)
+        word = (section * at_once + rest - tile * at_once) * p_.ranks + shared_.rank;
     }
     __syncwarp();
-    if (lane_ < 8) reinterpret_cast<int*>(&to)[lane_] = word;
+    if (lane_ < 8 || lane_ == kHeadWord) reinterpret_cast<int*>(&to)[lane_] = word;
     __syncwarp();
     if (lane_ == 0) {
       to.key_begin = max(0, to.tile.limit - p_.window);
       to.key_end = to.tile.kv_len;
-      to.head_offset = to.tile.head / p_.group * p_.head_bytes;
+      to.head_offset = to.head / p_.group * p_.head_bytes;
       to.table_offset = to.tile.seq * p_.max_blocks;
     }
     __syncwarp();
   }
 
-  // Lane i: its piece of key tile n, p_.piece keys of one block; `begin` is its first key.
+  // Lane i's piece of a key tile, p_.piece keys of one block: from which byte of a head's keys on,
+  // or kUnread. The block's number may still be on its way.
   struct Piece {
-    int begin, block_index, row;
-    bool is_read;
+    int block, at;
   };
-  __device__ __forceinline__ Piece piece_of(const PrefillSlot& t, int n) const {
-    Piece x;
-    x.begin = n * G::kKeys + lane_ * p_.piece;
-    x.block_index = static_cast<int>(__umulhi(x.begin, p_.block_inverse));
-    x.row = x.begin - x.block_index * p_.block_size;
-    x.is_read =
-        lane_ * p_.piece < G::kKeys && x.begin < t.key_end && x.begin + p_.piece > t.key_begin;
-    return x;
-  }
-  __device__ __forceinline__ int locate(const PrefillSlot& t, int n) const {
-    const Piece x = piece_of(t, n);
-    return x.is_read ? __ldg(p_.block_table + (t.table_offset + x.block_index)) : 0;
+  __device__ __forceinline__ Piece locate(const PrefillSlot& t, int n) const {
+    const int begin = n * G::kKeys + lane_ * p_.piece;
+    if (lane_ * p_.piece >= G::kKeys || begin >= t.key_end || begin + p_.piece <= t.key_begin)
+      return {0, kUnread};
+    const int index = static_cast<int>(__umulhi(begin, p_.block_inverse));
+    return {__ldg(p_.block_table + (t.table_offset + index)),
+            (begin - index * p_.block_size) * G::kRowBytes};
   }
   // Of a row tile that may not have been drawn yet.
-  __device__ __forceinline__ int locate_last(int j) const {
-    if (!__all_sync(~0u, mbarrier_test(shared_.described(j), described_parity(j)))) return kUnknown;
+  __device__ __forceinline__ Piece locate_last(int j) const {
+    if (!__all_sync(~0u, mbarrier_test(shared_.described(j), described_parity(j))))
+      return {kUnknown, kUnread};
     const int tile_end = slot(j).tile.tile_end;
-    return tile_end > 0 ? locate(slot(j), tile_end - 1) : kUnknown;
+    return tile_end > 0 ? locate(slot(j), tile_end - 1) : Piece{kUnknown, kUnread};
   }
   __device__ __forceinline__ static uint32_t described_parity(int j) {
     return j / kPrefillSlots & 1;
   }
   struct Copy {
     const uint8_t* from;
-    bool is_read;
+    bool is_mine;
     int tile_bytes;  // of all lanes
   };
-  __device__ __forceinline__ Copy prepare(const PrefillSlot& t,
-                                          int n,
-                                          int block,
-                                          int offset) const {
-    const Piece x = piece_of(t, n);
-    return {p_.kv + block * p_.block_bytes + (t.head_offset + offset + x.row * G::kRowBytes),
-            x.is_read,
-            __popc(__ballot_sync(~0u, x.is_read)) * p_.piece * G::kRowBytes};
+  __device__ __forceinline__ Copy prepare(const Piece& piece, int offset) const {
+    const bool is_read = piece.at != kUnread;
+    return {p_.kv + piece.block * p_.block_bytes + (offset + piece.at),
+            is_read && (p_.ranks == 1 || lane_ % 2 == shared_.rank),
+            kept(__popc(__ballot_sync(~0u, is_read)) * p_.piece * G::kRowBytes)};
   }
   __device__ __forceinline__ void start(const Copy& copy, uint32_t to, uint32_t bar) const {
     if (lane_ == 0) mbarrier_expect(bar, copy.tile_bytes);
     __syncwarp();
     const int num_bytes = p_.piece * G::kRowBytes;
-    if (!copy.is_read) return;
+    if (!copy.is_mine) return;
     if (p_.ranks == 1)
-      bulk_copy(to + lane_ * num_bytes, copy.from, num_bytes, bar);
-    else if (lane_ % 2 == shared_.rank)
-      bulk_copy_both(to + lane_ * num_bytes, copy.from, num_bytes, bar);
+      bulk_copy(to, copy.from, num_bytes, bar);
+    else
+      bulk_copy_both(to, copy.from, num_bytes, bar);
+  }
+  // Computed here and now, so not between a wait and what it is for.
+  template <class T>
+  __device__ __forceinline__ static T kept(T x) {
+    asm volatile("" : "+r"(x));
+    return x;
   }
 
   __device__ __forceinline__ void load_queries(int j) const {
-    const PrefillTile& t = slot(j).tile;
+    const PrefillSlot& t = slot(j);
     mbarrier_expect(shared_.q_full(j), G::kQBytes);
     for (int c = 0; c < G::kChunks; c++)
       box_copy(shared_.q_buffer(j) + c * G::kQChunkBytes,
                &p_.q,
                c * (G::kAtom / 2),
-               t.row,
+               t.tile.row,
                t.head,
                shared_.q_full(j));
   }
 
-  static constexpr int kUnknown = -1;
+  static constexpr int kHeadWord = offsetof(PrefillSlot, head) / 4;
+  static constexpr int kUnknown = -1, kUnread = -1;
 
   const PrefillParams& p_;
   const PrefillShared<G>& shared_;

@@ -31,7 +31,7 @@ float jump_gain(Jumps jumps, int32_t at, int32_t kv_len) {
 }
 
 std::vector<std::byte> plan_bytes(const PrefillPlan& plan) {
-  const PrefillPlanShape shape = {plan.header.num_tiles};
+  const PrefillPlanShape shape = shape_of(plan);
   std::vector<std::byte> bytes(shape.num_bytes());
   write_plan(plan, shape, bytes);
   return bytes;
@@ -67,10 +67,20 @@ PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
   write_cache();
   const KvDType attended = !s_.scratch ? s_.dtype : is_bf16() ? KvDType::bf16 : KvDType::f16;
   tile_ = prefill_tile(attended, s_.head_dim, s_.path);
-  plan_ = make_plan(cu_q_lens_, s_.kv_lens);
-  const std::vector<std::byte> host = plan_bytes(plan_);
-  device_plan_ = to_device<std::byte>(host);
-  part_plan_ = DeviceBytes(host.size() + sizeof(PrefillPlanHeader));
+  if (tile_.span_tiles > 0 && s_.span_tiles > 0) tile_.span_tiles = s_.span_tiles;
+  plans_ = make_plans(cu_q_lens_, s_.kv_lens);
+  int64_t num_parts = 0;
+  part_plan_bytes_ = 64 * sizeof(PrefillTile);  // a chunk's rows may lie in one tile more
+  for (const PrefillPlan& plan : plans_) {
+    const std::vector<std::byte> bytes = plan_bytes(plan);
+    device_plans_.push_back({to_device<std::byte>(bytes), shape_of(plan)});
+    part_plan_bytes_ += shape_of(plan).num_bytes();
+    num_parts += plan.header.num_parts;
+  }
+  part_plan_.bytes = DeviceBytes(part_plan_bytes_);
+  workspace_bytes_ = std::min(num_parts, int64_t{s_.max_parts}) *
+                     PrefillPlanShape::part_bytes(s_.num_heads, s_.head_dim);
+  workspace_ = DeviceBytes(workspace_bytes_);
   scratch_ = make_scratch(cu_q_lens_, s_.kv_lens);
   CUDA_CHECK(cudaDeviceSynchronize());
 }
@@ -79,11 +89,8 @@ PrefillCase::PrefillCase(const PrefillCaseShape& shape) : s_(shape) {
 PrefillScratch PrefillCase::make_scratch(std::span<const int32_t> cu_q_lens,
                                          std::span<const int32_t> kv_lens) {
   if (!s_.scratch) return {};
-  PrefillPlanInput in;
-  in.cu_q_lens = cu_q_lens;
-  in.kv_lens = kv_lens;
-  in.window = s_.window;
-  const std::vector<ScratchBlock> blocks = plan_prefill_scratch(in);
+  const std::vector<ScratchBlock> blocks =
+      plan_prefill_scratch({.cu_q_lens = cu_q_lens, .kv_lens = kv_lens, .window = s_.window});
   PrefillScratch scratch;
   scratch.shape.max_blocks = static_cast<int32_t>(blocks.size()) + 2;
   scratch.shape.max_seqs = static_cast<int32_t>(s_.kv_lens.size());
@@ -106,13 +113,16 @@ PrefillScratch PrefillCase::make_scratch(std::span<const int32_t> cu_q_lens,
   return scratch;
 }
 
-PrefillPlan PrefillCase::make_plan(std::span<const int32_t> cu_q_lens,
-                                   std::span<const int32_t> kv_lens) const {
+std::vector<PrefillPlan> PrefillCase::make_plans(std::span<const int32_t> cu_q_lens,
+                                                 std::span<const int32_t> kv_lens) const {
   PrefillPlanInput in;
   in.cu_q_lens = cu_q_lens;
   in.kv_lens = kv_lens;
   in.tile_rows = tile_.rows;
   in.tile_keys = tile_.keys;
+  in.span_tiles = tile_.span_tiles;
+  in.whole_keys = s_.whole_keys;
+  in.max_parts = s_.max_parts;
   in.window = s_.window;
   in.mask = s_.mask;
   return plan_prefill(in);
@@ -208,34 +218,47 @@ void PrefillCase::write_cache() {
   device_table_ = to_device<int32_t>(table_);
 }
 
-void PrefillCase::launch(const Part& part,
-                         const std::byte* plan,
-                         const PrefillScratch& scratch,
-                         cudaStream_t stream) {
+// `seq` and those behind it.
+AttentionBatch PrefillCase::batch_from(int32_t seq) const {
   AttentionBatch batch;
-  batch.block_table = {device_table_.as<int32_t>() + int64_t{part.seq} * max_blocks_,
-                       table_.size() - int64_t{part.seq} * max_blocks_};
+  batch.block_table = {device_table_.as<int32_t>() + int64_t{seq} * max_blocks_,
+                       table_.size() - int64_t{seq} * max_blocks_};
   batch.max_blocks = max_blocks_;
+  batch.host_cu_q_lens = cu_q_lens_;
+  batch.host_kv_lens = s_.kv_lens;
+  return batch;
+}
+
+AttentionArgs PrefillCase::args_of(const Part& part, const AttentionBatch& batch) const {
   const int64_t width = int64_t{s_.num_heads} * s_.head_dim;
   const int64_t product = width + 2 * s_.kv_heads * s_.head_dim;
   const DType dtype = s_.q_dtype;
   const ConstTensorView qkv(q_.as() + part.row * product * 2, dtype, {part.num_rows, product});
-  const AttentionArgs args = {
-      .q = qkv.slice_cols(0, width),
-      .kv = kv_,
-      .batch = batch,
-      .num_heads = s_.num_heads,
-      .scale = 1.f / std::sqrt(float(s_.head_dim)),
-      .window = s_.window,
-      .softcap = s_.softcap,
-      .sinks = s_.sinks ? ConstTensorView(sinks_.as(), DType::f32, {1, s_.num_heads})
-                        : ConstTensorView(),
-      .out = TensorView(out_.as() + part.row * width * 2, dtype, {part.num_rows, width}),
-      .log_sum_exp = TensorView(sums_.as() + int64_t{part.row} * s_.num_heads * 4,
-                                DType::f32,
-                                {part.num_rows, s_.num_heads})};
+  return {.q = qkv.slice_cols(0, width),
+          .kv = kv_,
+          .batch = batch,
+          .num_heads = s_.num_heads,
+          .scale = 1.f / std::sqrt(float(s_.head_dim)),
+          .window = s_.window,
+          .softcap = s_.softcap,
+          .sinks = s_.sinks ? ConstTensorView(sinks_.as(), DType::f32, {1, s_.num_heads})
+                            : ConstTensorView(),
+          .out = TensorView(out_.as() + part.row * width * 2, dtype, {part.num_rows, width}),
+          .log_sum_exp = TensorView(sums_.as() + int64_t{part.row} * s_.num_heads * 4,
+                                    DType::f32,
+                                    {part.num_rows, s_.num_heads})};
+}
+
+void PrefillCase::launch(const Part& part,
+                         const DevicePlan& plan,
+                         const PrefillScratch& scratch,
+                         cudaStream_t stream) {
+  const AttentionBatch batch = batch_from(part.seq);
+  const AttentionArgs args = args_of(part, batch);
   PrefillLaunch launch{.args = args};
-  launch.plan = plan;
+  launch.plan = plan.bytes.as();
+  launch.shape = plan.shape;
+  launch.workspace = workspace_.as();
   launch.tile = tile_;
   launch.mask = s_.mask;
   launch.ticket = ticket_.as<int32_t>();
@@ -250,12 +273,22 @@ void PrefillCase::launch(const Part& part,
 }
 
 void PrefillCase::run(cudaStream_t stream) {
-  launch({0, 0, T_, 0}, device_plan_.as(), scratch_, stream);
+  PrefillScratch scratch = scratch_;
+  for (const DevicePlan& plan : device_plans_) {
+    launch({0, 0, T_, 0}, plan, scratch, stream);
+    scratch.is_filled = true;
+  }
+}
+
+void PrefillCase::run_by(Attention& attention) {
+  const AttentionBatch batch = batch_from(0);
+  attention.run(args_of({0, 0, T_, 0}, batch), EarlyLoads::none);
 }
 
 void PrefillCase::poison() {
   CUDA_CHECK(cudaMemset(out_.as(), 0xFF, int64_t{T_} * s_.num_heads * s_.head_dim * 2));
   CUDA_CHECK(cudaMemset(sums_.as(), 0xFF, int64_t{T_} * s_.num_heads * 4));
+  if (workspace_bytes_ > 0) CUDA_CHECK(cudaMemset(workspace_.as(), 0xFF, workspace_bytes_));
   if (s_.scratch) CUDA_CHECK(cudaMemset(scratch_.memory, 0xFF, scratch_.shape.num_bytes()));
 }
 
@@ -271,14 +304,18 @@ std::vector<uint16_t> PrefillCase::output_in_chunks(int32_t rows) {
     for (int32_t at = 0; at < s_.q_lens[b]; at += rows) {
       const int32_t n = std::min(rows, s_.q_lens[b] - at), cu[2] = {0, n};
       const int32_t kv_len = s_.kv_lens[b] - s_.q_lens[b] + at + n;
-      const std::vector<std::byte> plan = plan_bytes(make_plan(cu, {&kv_len, 1}));
-      CUDA_CHECK(cudaMemcpy(part_plan_.as(), plan.data(), plan.size(), cudaMemcpyHostToDevice));
-      const PrefillScratch scratch = make_scratch(cu, {&kv_len, 1});
-      launch({static_cast<int32_t>(b), cu_q_lens_[b] + at, n, kv_len},
-             part_plan_.as(),
-             scratch,
-             nullptr);
-      CUDA_CHECK(cudaDeviceSynchronize());
+      PrefillScratch scratch = make_scratch(cu, {&kv_len, 1});
+      for (const PrefillPlan& plan : make_plans(cu, {&kv_len, 1})) {
+        const std::vector<std::byte> bytes = plan_bytes(plan);
+        PG_CHECK(int64_t(bytes.size()) <= part_plan_bytes_, "{} bytes", bytes.size());
+        part_plan_.shape = shape_of(plan);
+        CUDA_CHECK(
+            cudaMemcpy(part_plan_.bytes.as(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+        launch(
+            {static_cast<int32_t>(b), cu_q_lens_[b] + at, n, kv_len}, part_plan_, scratch, nullptr);
+        CUDA_CHECK(cudaDeviceSynchronize());
+        scratch.is_filled = true;
+      }
     }
   return last_output();
 }

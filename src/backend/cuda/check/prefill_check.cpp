@@ -22,6 +22,9 @@ class PrefillChecker : Report {
     shapes();
     hard();
     bits();
+    spans();
+    if (!small_) long_caches();
+    if (!small_) by_waist();
     if (only_.empty()) big_pool();
     return finish("prefill_check");
   }
@@ -70,6 +73,12 @@ class PrefillChecker : Report {
     // Codes become values of 11 bits in the kernel: a score of hundreds is off by its 2^-12.
     bool rounds_codes() const {
       return !scratch && (dtype == KvDType::int8 || dtype == KvDType::int4);
+    }
+    bool knows_spans() const {
+      const KvDType attended = !scratch                 ? dtype
+                               : q_dtype == DType::bf16 ? KvDType::bf16
+                                                        : KvDType::f16;
+      return prefill_tile(attended, head_dim, path).span_tiles > 0;
     }
     // The kernels' own sizes and types, as opposed to those that are padded into them.
     bool is_main() const { return head_dim % 64 == 0 && head_dim != 192 && q_dtype == DType::bf16; }
@@ -187,8 +196,8 @@ class PrefillChecker : Report {
       same_bits(s, kind.name() + " window, spikes");
     }
     fmt::print(
-        "bits: twice, alone, chunks, block sizes and orders, sections, few multiprocessors, "
-        "replay\n");
+        "bits: twice, alone, chunks, block sizes and orders, launches, sections, few "
+        "multiprocessors, replay\n");
   }
 
   void same_bits(const PrefillCaseShape& s, const std::string& who) {
@@ -205,6 +214,14 @@ class PrefillChecker : Report {
       other.block_size = S;
       other.rising_blocks = S == 64;
       expect(same(whole, PrefillCase(other).output()), fmt::format("{} bits: S{}", who, S));
+    }
+    PrefillCaseShape parted = s;
+    parted.max_parts = 2500;
+    PrefillCase several(parted);
+    expect(same(whole, several.output()), who + " bits: several launches");
+    if (several.plans().size() > 1) {
+      expect(same(whole, several.output_in_chunks(300)), who + " bits: of chunks");
+      replayed(several, whole, who + " several launches");
     }
     PrefillCaseShape wide = s;
     wide.section_heads = s.num_heads;
@@ -234,6 +251,104 @@ class PrefillChecker : Report {
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
     cudaStreamDestroy(stream);
+  }
+
+  // ---- rows whose keys are attended in spans: short ones, so that many things fall between them
+
+  static PrefillCaseShape in_spans(PrefillCaseShape s) {
+    s.span_tiles = 2;
+    s.whole_keys = 300;
+    return s;
+  }
+  void spans() {
+    for (const Kind& kind : kinds()) {
+      if (!kind.knows_spans() || (small_ && kind.head_dim % 128 != 0)) continue;
+      const std::string who = kind.name() + " spans";
+      PrefillCaseShape s = in_spans(kind.shape());
+      s.kv_lens = {200, 77, 301, 1001, 513, 300, 255, 256, 257, 2100};
+      s.q_lens = {200, 1, 1, 400, 513, 299, 255, 1, 257, 5};
+      check(s, who);
+      s.num_multiprocessors = 2;
+      s.block_size = 48;
+      for (int32_t window : {300, 301, 600, 1500}) {
+        s.window = window;
+        check(s, fmt::format("{} window {}", who, window));
+        s.sinks = !s.sinks;
+      }
+      s.softcap = 30.f;
+      check(s, who + " window softcap");
+      if (small_) continue;
+      s = in_spans(kind.shape());
+      s.kv_lens = {300, 700, 0, 301}, s.q_lens = {300, 5, 3, 400};
+      s.sinks = true;
+      s.mask = PrefillMask::full;
+      check(s, who + " full, sinks, rows without keys");
+      s.mask = PrefillMask::causal;
+      s.sinks = false;  // which would leave nothing of rows of f16 whose scores are low
+      s.kv_lens = {1300, 900}, s.q_lens = {1300, 30};
+      for (Jumps jumps : {Jumps::rising, Jumps::falling, Jumps::spikes}) {
+        s.jumps = jumps;
+        check(s, fmt::format("{} jumps {}", who, int(jumps)), 2);
+      }
+      s.jumps = Jumps::none;
+      s.q_gain = 40.f;
+      check(s, who + " huge logits", 2);
+      report(who);
+      s = in_spans(kind.shape());
+      s.kv_lens = {900, 77, 2000}, s.q_lens = {900, 70, 300};
+      same_bits(s, who);
+      s.window = 700;
+      s.jumps = Jumps::spikes;
+      same_bits(s, who + " window, spikes");
+    }
+  }
+
+  // Where rows in spans begin, where spans do, and behind.
+  void long_caches() {
+    for (const Kind& kind : kinds()) {
+      if (!kind.knows_spans() || kind.scratch) continue;
+      const std::string who = kind.name() + " long";
+      PrefillCaseShape s = kind.shape();
+      s.kv_lens = {kWholeKeys + 70, 24600, 40000, kWholeKeys, kWholeKeys + 1, 32640, 32768, 32769};
+      s.q_lens = {140, 40, 5, 1, 1, 1, 1, 3};
+      check(s, who);
+      s.block_size = 64;
+      for (int32_t window : {kWholeKeys, kWholeKeys + 1, 30000}) {
+        s.window = window, s.sinks = true;
+        check(s, fmt::format("{} window {}", who, window));
+      }
+      if (kind.head_dim == 128) same_bits(s, who + " window");
+      report(who);
+    }
+  }
+
+  // As the backend plans and launches it: several launches, one copy of quantised keys, twice.
+  void by_waist() {
+    for (const Kind& kind : kinds()) {
+      if (!kind.knows_spans() || kind.head_dim != 128) continue;
+      PrefillCaseShape s = kind.shape();
+      s.num_heads = 32, s.kv_heads = 8;
+      s.kv_lens = {45000, 300}, s.q_lens = {2000, 300};
+      s.fp8_scales = false;  // the backend has none
+      PrefillCase c(s);
+      const std::vector<uint16_t> expected = c.output();
+      const WorkspaceShape shape = {.max_tokens = 2300,
+                                    .max_seqs = 2,
+                                    .max_context = 45056,
+                                    .num_heads = 32,
+                                    .kv_heads = 8,
+                                    .head_dim = 128,
+                                    .kv_dtype = kind.dtype};
+      Attention attention(nullptr, 132);
+      const DeviceBytes workspace(attention.workspace_bytes(shape));
+      CUDA_CHECK(cudaMemset(workspace.as(), 0, attention.workspace_bytes(shape)));
+      attention.reserve(shape, workspace.as());
+      for (int i = 0; i < 2; i++) {
+        c.poison();
+        c.run_by(attention);
+        expect(same(expected, c.last_output()), kind.name() + " bits: by the waist");
+      }
+    }
   }
 
   void big_pool() {
