@@ -216,7 +216,8 @@ PrefillPlanShape prefill_capacity(const AttentionLimits& limits) {
       .tile_rows = kLeastTileRows, .max_seqs = limits.max_seqs, .max_rows = limits.max_tokens};
   if (!limits.prefill_knows_spans || limits.max_context <= kWholeKeys)
     return prefill_plan_shape(prefill);
-  const int32_t spans = limits.max_context / (kSpanKeys - kMostTileKeys) + 1;
+  prefill.span_keys = kSpanKeys - kMostTileKeys;
+  const int32_t spans = limits.max_context / prefill.span_keys + 1;
   const int64_t tile = int64_t{std::min(limits.max_tokens, kMostTileRows)} * spans;
   const int64_t room =
       kMostPartBytes / PrefillPlanShape::part_bytes(limits.num_heads, limits.head_dim);

@@ -5,8 +5,8 @@
 // The arithmetic that makes a row's bits its own: keys in tiles of one width per head size, at
 // absolute positions, taken from the last to the first, against a reference exponent that only the
 // row's own scores move (prefill_softmax.cuh). By wgmma, a row that sees more than kWholeKeys is
-// attended in spans of about kSpanKeys keys at absolute positions, each for itself, and its spans
-// fold in index order (prefill_merge.h): so a few rows over many keys are work for the whole chip.
+// attended in spans of about kSpanKeys keys at absolute positions (prefill_plan.cpp), each for
+// itself, and its spans fold in index order (prefill_merge.h).
 #pragma once
 
 #include <cstdint>

@@ -33,62 +33,84 @@ void add_tiles(const PrefillPlanInput& in,
   }
 }
 
-// The first of a sequence's rows that is attended in spans: by the number of keys that the row
-// sees, which its own position decides.
-int32_t first_row_in_spans(const PrefillPlanInput& in, int32_t seq) {
-  const int32_t num_rows = in.cu_q_lens[seq + 1] - in.cu_q_lens[seq], kv_len = in.kv_lens[seq];
-  if (in.span_tiles == 0 || (in.window > 0 && in.window <= in.whole_keys)) return num_rows;
-  if (in.mask == PrefillMask::full) return kv_len > in.whole_keys ? 0 : num_rows;
-  return std::clamp(in.whole_keys - (kv_len - num_rows), 0, num_rows);
+// How a row that ends `keys` keys is attended, which its position alone decides: whole, or in spans
+// up to which one.
+constexpr int32_t kWhole = -1;
+constexpr int32_t kLeastOfSpan = 8;
+int32_t span_keys(const PrefillPlanInput& in) {
+  return in.span_tiles * in.tile_keys;
+}
+int32_t least_keys(const PrefillPlanInput& in) {  // fewer are no span of their own
+  return in.span_tiles / kLeastOfSpan * in.tile_keys;
+}
+bool are_all_whole(const PrefillPlanInput& in) {
+  return in.span_tiles == 0 || (in.window > 0 && in.window <= in.whole_keys);
+}
+int32_t last_span(const PrefillPlanInput& in, int32_t keys) {
+  if (are_all_whole(in) || keys <= in.whole_keys) return kWhole;
+  return std::max(0, keys - 1 - least_keys(in)) / span_keys(in);
+}
+// The most keys that a row may end which is attended like this one.
+int32_t alike_up_to(const PrefillPlanInput& in, int32_t keys) {
+  const int32_t last = last_span(in, keys);
+  if (last == kWhole) return are_all_whole(in) ? kEverything : in.whole_keys;
+  return least_keys(in) + (last + 1) * span_keys(in);
 }
 
-struct RowTiles {
-  std::vector<PrefillTile> whole, in_spans;
+// All rows of a tile are attended alike.
+struct RowTile {
+  PrefillTile tile;
+  int32_t first_span, last_span;
+  int32_t num_spans() const { return last_span - first_span + 1; }
+  int32_t num_parts() const { return num_spans() * tile.num_rows; }
 };
-RowTiles row_tiles(const PrefillPlanInput& in) {
-  RowTiles tiles;
+std::vector<RowTile> row_tiles(const PrefillPlanInput& in) {
+  std::vector<RowTile> row_tiles;
   const auto add = [&](int32_t seq) {
-    const int32_t num_rows = in.cu_q_lens[seq + 1] - in.cu_q_lens[seq];
-    const int32_t middle = first_row_in_spans(in, seq);
-    add_tiles(in, seq, 0, middle, tiles.whole);
-    add_tiles(in, seq, middle, num_rows, tiles.in_spans);
+    const int32_t num_rows = in.cu_q_lens[seq + 1] - in.cu_q_lens[seq], kv_len = in.kv_lens[seq];
+    for (int32_t begin = 0, end; begin < num_rows; begin = end) {
+      const bool is_full = in.mask == PrefillMask::full;
+      const int32_t keys = is_full ? kv_len : kv_len - num_rows + begin + 1;
+      end = is_full ? num_rows : std::min(num_rows, begin + alike_up_to(in, keys) - keys + 1);
+      const int32_t last = last_span(in, keys);
+      std::vector<PrefillTile> tiles;
+      add_tiles(in, seq, begin, end, tiles);
+      for (const PrefillTile& t : tiles)
+        row_tiles.push_back(
+            {t, last == kWhole ? 0 : std::min(t.tile_begin / in.span_tiles, last), last});
+    }
   };
   if (in.seqs.empty())
     for (size_t b = 0; b < in.kv_lens.size(); b++) add(static_cast<int32_t>(b));
   for (int32_t seq : in.seqs) add(seq);
-  return tiles;
-}
-
-int32_t num_spans(const PrefillPlanInput& in, const PrefillTile& t) {
-  return (t.tile_end - 1) / in.span_tiles - t.tile_begin / in.span_tiles + 1;
+  return row_tiles;
 }
 
 // Row tiles that see the same span side by side: they find it in the L2 cache.
-void add_spans(const PrefillPlanInput& in,
-               std::span<const PrefillTile> row_tiles,
-               PrefillPlan& plan) {
-  int32_t key_tiles = 0;
-  for (const PrefillTile& t : row_tiles) {
-    plan.merges.push_back({t.row, t.num_rows, plan.header.num_parts, num_spans(in, t)});
-    plan.header.num_parts += num_spans(in, t) * t.num_rows;
-    key_tiles = std::max(key_tiles, t.tile_end);
+void add_spans(const PrefillPlanInput& in, std::span<const RowTile> row_tiles, PrefillPlan& plan) {
+  int32_t last_span = kWhole;
+  for (const RowTile& r : row_tiles) {
+    plan.merges.push_back({r.tile.row, r.tile.num_rows, plan.header.num_parts, r.num_spans()});
+    plan.header.num_parts += r.num_parts();
+    last_span = std::max(last_span, r.last_span);
   }
-  for (int32_t begin = 0; begin < key_tiles; begin += in.span_tiles)
+  for (int32_t span = 0; span <= last_span; span++)
     for (size_t i = 0; i < row_tiles.size(); i++) {
-      PrefillTile t = row_tiles[i];
-      const int32_t skipped = begin / in.span_tiles - t.tile_begin / in.span_tiles;
-      t.part = plan.merges[i].part + skipped * t.num_rows;
-      t.tile_begin = std::max(t.tile_begin, begin);
-      t.tile_end = std::min(t.tile_end, begin + in.span_tiles);
-      if (t.tile_begin < t.tile_end) plan.tiles.push_back(t);
+      const RowTile& r = row_tiles[i];
+      if (span < r.first_span || span > r.last_span) continue;
+      PrefillTile t = r.tile;
+      t.part = plan.merges[i].part + (span - r.first_span) * t.num_rows;
+      if (span > r.first_span) t.tile_begin = span * in.span_tiles;
+      if (span < r.last_span) t.tile_end = (span + 1) * in.span_tiles;
+      plan.tiles.push_back(t);
     }
 }
 
 // How many row tiles, from the first on, one launch has room for.
-size_t count_fitting(const PrefillPlanInput& in, std::span<const PrefillTile> row_tiles) {
+size_t count_fitting(const PrefillPlanInput& in, std::span<const RowTile> row_tiles) {
   int64_t parts = 0;
   for (size_t i = 0; i < row_tiles.size(); i++) {
-    parts += int64_t{num_spans(in, row_tiles[i])} * row_tiles[i].num_rows;
+    parts += row_tiles[i].num_parts();
     if (parts > in.max_parts) return i;
   }
   return row_tiles.size();
@@ -111,12 +133,16 @@ std::vector<PrefillPlan> plan_prefill(const PrefillPlanInput& in) {
            in.cu_q_lens.size(),
            in.kv_lens.size());
   PG_CHECK(in.mask == PrefillMask::causal || in.window == 0, "a window without a causal mask");
-  RowTiles tiles = row_tiles(in);
   std::vector<PrefillPlan> plans(1);
-  plans[0].tiles = std::move(tiles.whole);
-  for (std::span<const PrefillTile> left = tiles.in_spans; !left.empty();) {
+  std::vector<RowTile> in_spans;
+  for (const RowTile& r : row_tiles(in))
+    if (r.last_span == kWhole)
+      plans[0].tiles.push_back(r.tile);
+    else
+      in_spans.push_back(r);
+  for (std::span<const RowTile> left = in_spans; !left.empty();) {
     const size_t count = count_fitting(in, left);
-    PG_CHECK(count > 0, "a row tile of {} spans, {} parts", num_spans(in, left[0]), in.max_parts);
+    PG_CHECK(count > 0, "a row tile of {} spans, {} parts", left[0].num_spans(), in.max_parts);
     add_spans(in, left.first(count), plans.back());
     left = left.subspan(count);
     if (!left.empty()) plans.emplace_back();
@@ -135,7 +161,10 @@ PrefillPlanShape prefill_plan_shape(const PrefillLimits& limits) {
   const int32_t seqs = std::min(limits.max_seqs, limits.max_rows);
   const int64_t whole = limits.max_rows / limits.tile_rows + seqs;
   if (limits.max_spans == 0) return {static_cast<int32_t>(whole), 0, 0};
-  const int64_t in_spans = std::min(whole + seqs, int64_t{limits.max_parts});
+  // A sequence's rows are cut where they are attended otherwise: once a span, and where spans
+  // begin.
+  const int64_t cuts = limits.max_rows / limits.span_keys + 2 * int64_t{seqs};
+  const int64_t in_spans = std::min(whole + cuts, int64_t{limits.max_parts});
   const int64_t tiles = whole + std::min(in_spans * limits.max_spans, int64_t{limits.max_parts});
   return {static_cast<int32_t>(tiles), static_cast<int32_t>(in_spans), limits.max_parts};
 }

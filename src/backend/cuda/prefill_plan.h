@@ -69,7 +69,8 @@ struct PrefillLimits {
   int32_t tile_rows = 128;
   int32_t max_seqs = 0;
   int32_t max_rows = 0;
-  int32_t max_spans = 0;  // 0: all are attended whole
+  int32_t max_spans = 0;          // 0: all are attended whole
+  int32_t span_keys = kSpanKeys;  // at least
   int32_t max_parts = 0;
 };
 PrefillPlanShape prefill_plan_shape(const PrefillLimits& limits);

@@ -276,7 +276,8 @@ class PrefillChecker : Report {
         s.sinks = !s.sinks;
       }
       s.softcap = 30.f;
-      check(s, who + " window softcap");
+      s.span_tiles = 9;
+      check(s, who + " window softcap, longer spans");
       if (small_) continue;
       s = in_spans(kind.shape());
       s.kv_lens = {300, 700, 0, 301}, s.q_lens = {300, 5, 3, 400};
@@ -295,7 +296,8 @@ class PrefillChecker : Report {
       check(s, who + " huge logits", 2);
       report(who);
       s = in_spans(kind.shape());
-      s.kv_lens = {900, 77, 2000}, s.q_lens = {900, 70, 300};
+      s.span_tiles = 8;
+      s.kv_lens = {1700, 77, 3000}, s.q_lens = {1700, 70, 900};
       same_bits(s, who);
       s.window = 700;
       s.jumps = Jumps::spikes;
@@ -309,8 +311,10 @@ class PrefillChecker : Report {
       if (!kind.knows_spans() || kind.scratch) continue;
       const std::string who = kind.name() + " long";
       PrefillCaseShape s = kind.shape();
-      s.kv_lens = {kWholeKeys + 70, 24600, 40000, kWholeKeys, kWholeKeys + 1, 32640, 32768, 32769};
-      s.q_lens = {140, 40, 5, 1, 1, 1, 1, 3};
+      constexpr int32_t kCut = 3 * kSpanKeys + kSpanKeys / 8;
+      s.kv_lens = {
+          kWholeKeys + 70, kCut + 40, 40000, kWholeKeys, kWholeKeys + 1, 32640, 32768, 32769};
+      s.q_lens = {140, 80, 5, 1, 1, 1, 1, 3};
       check(s, who);
       s.block_size = 64;
       for (int32_t window : {kWholeKeys, kWholeKeys + 1, 30000}) {
