@@ -273,7 +273,8 @@ class ChunkOfConsumer : protected ItemOfConsumer<G, kT> {
   __device__ __forceinline__ uint32_t scales_in(uint32_t slot, int step) const {
     return slot + G::kSlotKeys * p_.row_bytes + key_in_slot(step, 0) * p_.scale_bytes;
   }
-  // What lies in slots never written may be NaN, and 0 x NaN is NaN.
+  // What lies in slots never written may be NaN, and 0 x NaN is NaN. The first team clears for all
+  // teams of the item, which read the same slot and all call this.
   __device__ __forceinline__ void clear_unread_scales() const {
     if constexpr (G::kScaled) {
       RingPlace place = this->place_;

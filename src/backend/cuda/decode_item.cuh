@@ -36,13 +36,11 @@ class ItemOfConsumer {
     describe_columns();
   }
   __device__ __forceinline__ void team_barrier() const { named_barrier(1 + team_, kTeamThreads); }
-  // What all teams of the item read and one writes: theirs is the barrier between. A team without
-  // columns is not among them.
-  __device__ __forceinline__ int teams_of_item() const {
-    return (item_.num_rows * item_.num_heads + T::kColumns - 1) / T::kColumns;
-  }
+  // For teams that have columns of the item: the others pass it by and may be items ahead, so each
+  // number of teams has a barrier of its own.
   __device__ __forceinline__ void item_barrier() const {
-    named_barrier(1 + T::kMaxTeams, teams_of_item() * kTeamThreads);
+    const int teams = (item_.num_rows * item_.num_heads + T::kColumns - 1) / T::kColumns;
+    named_barrier(T::kMaxTeams + teams, teams * kTeamThreads);
   }
 
   // ---- the item's columns and queries

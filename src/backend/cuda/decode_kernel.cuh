@@ -29,7 +29,7 @@ class Consumer : ChunkOfConsumer<G, kT> {
   __device__ __forceinline__ void run() {
     PlanSize& size = *reinterpret_cast<PlanSize*>(Base::smem_ + kPlanSizeAt);
     if (threadIdx.x == 0) size = plan_size(p_);
-    named_barrier(2 + T::kMaxTeams, p_.num_teams * kTeamThreads);
+    named_barrier(2 * T::kMaxTeams + 1, p_.num_teams * kTeamThreads);
     for (int work = blockIdx.x; work < size.num_work; work += gridDim.x) {
       this->take_item(work / p_.kv_heads, work % p_.kv_heads);
       pdl_wait();  // after the first item it is over
@@ -125,7 +125,8 @@ __global__ void __launch_bounds__(Team<G, kT>::kMaxThreads,
   const uint32_t base = smem_addr(smem);
   pdl_launch_next();
   if (threadIdx.x < kMaxSlots) init_barriers(base, threadIdx.x, kTeamWarps * p.num_teams);
-  if (threadIdx.x == kMaxSlots) prefetch(p.items + blockIdx.x / p.kv_heads);
+  if (threadIdx.x == kMaxSlots)  // a thread with nothing else to do
+    prefetch(p.items + blockIdx.x / p.kv_heads);
   __syncthreads();
   if (threadIdx.x >= p.num_teams * kTeamThreads) return Producer<G>(p, base).run();
   Consumer<G, kT>(p, smem).run();

@@ -28,6 +28,7 @@ class Checker : Report {
   int run() {
     shapes();
     hard();
+    mixed();
     bits();
     big_pool();
     appended();
@@ -125,6 +126,27 @@ class Checker : Report {
       check(s, fmt::format("{} long", name(dtype)));
     }
     report("hard inputs");
+  }
+
+  // Items of all numbers of rows one after the other in a block, most with keys that no token
+  // wrote: teams without columns of one item run ahead to the next.
+  void mixed() {
+    for (KvDType dtype : {KvDType::bf16, KvDType::f16, KvDType::fp8, KvDType::int8, KvDType::int4})
+      for (int32_t D : {64, 128, 256}) {
+        if (small_ && D != 64) continue;
+        CaseShape s;
+        s.dtype = dtype;
+        s.head_dim = D;
+        s.num_heads = 8, s.kv_heads = 2;
+        for (int32_t b = 0; b < 240; b++) {
+          s.kv_lens.push_back(8 + (b * 131 + D) % 293);
+          s.q_lens.push_back(b % 7 == 0 ? 8 : 1 + b % 3 * (b % 5 == 0));
+        }
+        check(s, fmt::format("{} hd{} mixed", name(dtype), D));
+        s.window = 50;
+        check(s, fmt::format("{} hd{} mixed window", name(dtype), D));
+      }
+    report("items of many and few rows in turn");
   }
 
   // ---- bits
