@@ -130,7 +130,7 @@ void Line::plan() {
   in.kv_heads = s_.KH;
   in.group = s_.H / s_.KH;
   in.columns = columns_ = decode_columns(s_.dtype, s_.D, in.group, s_.aware ? 8 : s_.q_len);
-  in.whole_row_blocks = decode_whole_row_blocks(s_.dtype, s_.D, in.columns, 132);
+  in.full_grid = decode_full_grid(s_.dtype, s_.D, in.columns, 132);
   plan_ = plan_decode(in);
   shape_ = decode_plan_shape(in, s_.B, s_.q_len, int64_t{s_.B} * s_.len);
   std::vector<std::byte> bytes(shape_.num_bytes());

@@ -22,20 +22,24 @@ AttentionLimits limits_of(const WorkspaceShape& shape, int32_t num_multiprocesso
           .prefill_knows_spans = prefill_knows_spans()};
 }
 
-// For the longest piece; or for more rows side by side, if they share so many keys that reading
-// these less often is worth teams at rest where there is nothing to share.
-int32_t choose_columns(const AttentionArgs& args, int32_t group, const AttentionPieces& pieces) {
+// Of the decode kernel for these pieces. More teams of a kernel that then has fewer blocks are not
+// worth it.
+int32_t choose_columns(const AttentionArgs& args,
+                       const AttentionPieces& pieces,
+                       int32_t num_multiprocessors) {
   const KvFormat& format = args.kv.format;
-  const auto columns = [&](int32_t rows) {
+  const int32_t group = args.num_heads / args.kv.kv_heads;
+  const auto columns_for = [&](int32_t rows) {
     return decode_columns(format.dtype, format.k_dim, group, rows);
   };
-  const auto read = [&](int32_t columns) {
-    return keys_read(pieces, std::max(1, columns / group));
+  const auto full_grid = [&](int32_t columns) {
+    return decode_full_grid(format.dtype, format.k_dim, columns, num_multiprocessors);
   };
-  const int32_t least = columns(longest_sampling_piece(pieces));
-  if (pieces.shared.empty() || args.window > 0) return least;
-  const int32_t most = columns(most_rows_that_share(pieces));
-  return most > least && read(most) * 9 < read(least) * 8 ? most : least;
+  const int32_t least = columns_for(longest_sampling_piece(pieces));
+  if (args.window > 0) return least;
+  const int32_t most = columns_for(most_rows_that_share(pieces));
+  if (most <= least || full_grid(most) < full_grid(least)) return least;
+  return sharing_pays(pieces, least / group, most / group) ? most : least;
 }
 
 // All that a plan is made from.
@@ -130,7 +134,7 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
   input.capacity = layout_.decode;
   const int32_t group = args.num_heads / args.kv.kv_heads;
   if (!pieces.sampling.empty()) {
-    planned.columns = choose_columns(args, group, pieces);
+    planned.columns = choose_columns(args, pieces, num_multiprocessors_);
     input.decode = {.cu_q_lens = {},
                     .kv_lens = {},
                     .kv_heads = args.kv.kv_heads,
@@ -138,7 +142,7 @@ AttentionPlan Attention::plan(const AttentionArgs& args, Planned& planned) const
                     .window = args.window,
                     .columns = planned.columns,
                     .num_multiprocessors = num_multiprocessors_,
-                    .whole_row_blocks = decode_whole_row_blocks(
+                    .full_grid = decode_full_grid(
                         format.dtype, format.k_dim, planned.columns, num_multiprocessors_)};
   }
   if (!pieces.prompt.empty()) {

@@ -33,6 +33,18 @@ int32_t rows_of(const AttentionPieces& pieces, const SharedPrefix& prefix) {
   return rows;
 }
 
+// Keys that decode reads with up to `rows` rows side by side. Where sequences are so many that
+// sharing matters, whole sections are shared.
+int64_t keys_read(const AttentionPieces& pieces, int32_t rows) {
+  int64_t keys = 0;
+  for (const int32_t p : pieces.sampling) keys += pieces.kv_lens[p];
+  for (const SharedPrefix& prefix : pieces.shared) {
+    const int64_t times = ceil_div(rows_of(pieces, prefix), std::max(1, rows)) - prefix.num_seqs;
+    keys += prefix.num_keys / kSection * kSection * times;
+  }
+  return keys;
+}
+
 // What of the groups lies in [begin, end) of the pieces, counted from there.
 std::vector<SharedPrefix> within(std::span<const SharedPrefix> all, int32_t begin, int32_t end) {
   std::vector<SharedPrefix> some;
@@ -171,12 +183,8 @@ int32_t most_rows_that_share(const AttentionPieces& pieces) {
   return most;
 }
 
-int64_t keys_read(const AttentionPieces& pieces, int32_t rows) {
-  int64_t keys = 0;
-  for (const int32_t p : pieces.sampling) keys += pieces.kv_lens[p];
-  for (const SharedPrefix& prefix : pieces.shared)
-    keys += prefix.num_keys * (ceil_div(rows_of(pieces, prefix), rows) - int64_t{prefix.num_seqs});
-  return keys;
+bool sharing_pays(const AttentionPieces& pieces, int32_t least, int32_t most) {
+  return keys_read(pieces, most) * 20 < keys_read(pieces, least) * 19;
 }
 
 AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanInput& input) {

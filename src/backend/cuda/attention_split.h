@@ -43,8 +43,9 @@ AttentionPieces split_rows(const RowLengths& batch);
 // kernel's columns are chosen for.
 int32_t longest_sampling_piece(const AttentionPieces& pieces);
 int32_t most_rows_that_share(const AttentionPieces& pieces);
-// Keys that decode reads if it takes up to `rows` rows side by side: shared ones once for so many.
-int64_t keys_read(const AttentionPieces& pieces, int32_t rows);
+// Whether keys that rows share are read so much less often with `most` instead of `least` rows side
+// by side that it outweighs teams at rest where nothing is shared (1 %: docs/kernels.md).
+bool sharing_pays(const AttentionPieces& pieces, int32_t least, int32_t most);
 
 // What the launches of one operation are planned with; cu_q_lens, kv_lens and seqs are the pieces'.
 struct AttentionPlanInput {

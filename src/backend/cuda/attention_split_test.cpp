@@ -203,17 +203,22 @@ TEST(AttentionSplit, shared_keys_are_one_item_of_all_rows) {
   EXPECT_EQ(shared_items, 2900 / kChunk);
 }
 
-TEST(AttentionSplit, shared_keys_are_read_once_for_rows_side_by_side) {
-  Batch b;
-  b.cu_q_lens = {0, 1, 2, 3, 4, 5};
-  b.kv_lens = {500, 9000, 9001, 9002, 9003};
-  b.sampling = {1, 1, 1, 1, 1};
-  b.shared = {{1, 4, 8192}};
-  const AttentionPieces pieces = b.pieces();
-  EXPECT_EQ(most_rows_that_share(pieces), 4);
-  EXPECT_EQ(keys_read(pieces, 1), 500 + 9000 + 9001 + 9002 + 9003);
-  EXPECT_EQ(keys_read(pieces, 2), 500 + 808 + 809 + 810 + 811 + 2 * 8192);
-  EXPECT_EQ(keys_read(pieces, 8), 500 + 808 + 809 + 810 + 811 + 8192);
+TEST(AttentionSplit, many_rows_side_by_side_pay_where_sections_are_shared) {
+  const auto pays = [](int32_t seqs, int32_t shared, int32_t own) {
+    Batch b;
+    b.add(1, 500, 1);
+    for (int32_t i = 0; i < seqs; i++) b.add(1, shared + own, 1);
+    b.shared = {{1, seqs, shared}};
+    const AttentionPieces pieces = b.pieces();
+    EXPECT_EQ(most_rows_that_share(pieces), seqs);
+    return sharing_pays(pieces, 2, 8);
+  };
+  EXPECT_TRUE(pays(64, 8192, 1024));
+  EXPECT_TRUE(pays(64, 2048, 6144));
+  EXPECT_FALSE(pays(64, 2047, 500));  // no whole section
+  EXPECT_FALSE(pays(64, 2048, 60000));
+  EXPECT_FALSE(pays(2, 8192, 1024));
+  EXPECT_FALSE(sharing_pays(Batch().pieces(), 2, 8));
 }
 
 TEST(AttentionSplit, keys_of_this_step_are_not_shared) {

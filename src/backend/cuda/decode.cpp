@@ -177,10 +177,10 @@ int32_t decode_columns(KvDType dtype, int32_t head_dim, int32_t group, int32_t m
   return num_teams(instance, columns) * instance.team_columns;
 }
 
-int32_t decode_whole_row_blocks(KvDType dtype,
-                                int32_t head_dim,
-                                int32_t columns,
-                                int32_t num_multiprocessors) {
+int32_t decode_full_grid(KvDType dtype,
+                         int32_t head_dim,
+                         int32_t columns,
+                         int32_t num_multiprocessors) {
   const DecodeInstance& instance = find_decode_instance(dtype, head_dim, columns);
   const bool one = num_teams(instance, columns) == 1;
   return num_multiprocessors * (one ? instance.blocks : instance.blocks_of_teams);
@@ -196,7 +196,7 @@ void decode_attention(const DecodeLaunch& launch, const LaunchOptions& options) 
   const bool merges =
       launch.max_parts_per_row != 1 && int64_t{params.max_blocks} * params.block_size > kChunk;
   const MergeParams merge = make_merge(launch, params);
-  constexpr int32_t kMostBeside = 4096;  // a larger merge would cost the ring more than it gains
+  constexpr int32_t kMostBeside = 6 << 10;  // a larger merge would cost the ring more than it gains
   const int32_t beside = merges && merge_room(merge) <= kMostBeside ? merge_room(merge) : 0;
   const DecodeConfig config = make_config(launch, instance, params, beside);
   params.num_slots = config.num_slots;

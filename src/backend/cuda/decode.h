@@ -45,12 +45,12 @@ struct DecodeLaunch {
 };
 
 // Columns to plan with, what the best kernel for this shape holds; and how many blocks a full
-// launch of it has if it takes whole rows (DecodePlanInput::whole_row_blocks).
+// launch of it has (DecodePlanInput::full_grid).
 int32_t decode_columns(KvDType dtype, int32_t head_dim, int32_t group, int32_t max_q_len);
-int32_t decode_whole_row_blocks(KvDType dtype,
-                                int32_t head_dim,
-                                int32_t columns,
-                                int32_t num_multiprocessors);
+int32_t decode_full_grid(KvDType dtype,
+                         int32_t head_dim,
+                         int32_t columns,
+                         int32_t num_multiprocessors);
 
 // args.out rows of the planned sequences; q bf16 or f16, out the same. Throws
 // Error{"cuda.unsupported"} for a head size or block size without a kernel, Error{"cuda.failed"}.

@@ -97,21 +97,21 @@ class Planner {
 
   // Dealt longest first, is any block's share of whole rows more than 4 % over the mean?
   bool whole_rows_balance() const {
-    if (in_.whole_row_blocks == 0 || shares_parts()) return false;
+    if (in_.full_grid == 0 || shares_parts()) return false;
     std::vector<int64_t> sizes;
     for (const Sequence& s : seqs_)
       sizes.insert(sizes.end(),
                    num_tiles(s.num_rows) * in_.kv_heads,
                    ceil_div(s.kv_len, kChunk) - s.first_key / kChunk);
     std::sort(sizes.rbegin(), sizes.rend());
-    std::vector<int64_t> loads(in_.whole_row_blocks);
+    std::vector<int64_t> loads(in_.full_grid);
     int64_t total = 0;
     for (size_t i = 0; i < sizes.size(); i++) {
       loads[i % loads.size()] += sizes[i];
       total += sizes[i];
     }
     const int64_t most = *std::max_element(loads.begin(), loads.end());
-    return most * in_.whole_row_blocks * 100 <= total * 104;
+    return most * in_.full_grid * 100 <= total * 104;
   }
 
   void number_parts(const Sequence& s) {
@@ -192,8 +192,8 @@ class Planner {
   // the longest: if all blocks began with them, memory would have nothing to do. Half of the blocks
   // take their second item first; what each has in all stays.
   void take_turns() {
-    const int32_t blocks = in_.whole_row_blocks, round = blocks / in_.kv_heads;
-    if (round == 0 || blocks % in_.kv_heads != 0) return;
+    const int32_t blocks = in_.full_grid, round = blocks / in_.kv_heads;
+    if (round == 0 || blocks % in_.kv_heads != 0) return;  // a block's items are no round apart
     const auto count = static_cast<int32_t>(plan_.items.size());
     for (int32_t i = round / 2; i < round && i + round < count; i++)
       std::swap(plan_.items[i], plan_.items[i + round]);

@@ -5,8 +5,9 @@
 // Items are sections of 2048 keys, longest first and KV heads fastest, dealt to the blocks in turn,
 // so no block has more than the mean and one item; where sections are fewer than 0.7 of the chip's
 // multiprocessors, items are chunks of 256 keys; where whole rows balance as well, items are whole
-// rows and nothing is left to merge. Whole sections of a prefix that sequences share
-// become items of all their rows: read once. Decode rows are few per sequence (1 to 8 drafts).
+// rows and nothing is left to merge. Whole parts of a prefix that sequences share become items of
+// all their rows: read once; half of the blocks then begin with their second item. Decode rows are
+// few per sequence (1 to 8 drafts).
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ struct DecodePlanInput {
   int32_t columns = 8;  // of the kernel: rows x heads of an item
   DecodeParts parts = DecodeParts::by_load;
   int32_t num_multiprocessors = 132;
-  int32_t whole_row_blocks = 0;  // of the launch, if its kernel takes whole rows; 0: it does not
+  int32_t full_grid =
+      0;  // blocks of a full launch: decode_full_grid(); 0: items are parts, in order
 };
 
 struct DecodePlan {

@@ -61,7 +61,7 @@ Batch random_batch(Dice& dice, bool with_shared) {
   b.input.window = with_shared || dice.below(2) ? 0 : 1 + dice.below(5000);
   b.input.columns = 8 << dice.below(3);
   b.input.parts = static_cast<DecodeParts>(std::max(0, dice.below(6) - 3));
-  b.input.whole_row_blocks = dice.below(2) * 264;
+  b.input.full_grid = dice.below(2) * 264;
   return b;
 }
 
@@ -193,7 +193,7 @@ TEST(DecodePlan, half_of_the_blocks_begin_with_keys_of_their_own) {
   batch.shared = {{0, 64, 8192}};
   batch.input.kv_heads = 8, batch.input.group = 4, batch.input.columns = 32;
   const DecodePlan as_dealt = plan_decode(batch.done());
-  batch.input.whole_row_blocks = 264;  // 33 items at once
+  batch.input.full_grid = 264;  // 33 items at once
   const DecodePlan plan = plan_decode(batch.input);
   ASSERT_EQ(plan.items.size(), 32u + 64);  // shared by 8 rows, and of one row
   const auto rows = [](const DecodePlan& p, int i) { return int{p.items[i].num_rows}; };
@@ -201,12 +201,14 @@ TEST(DecodePlan, half_of_the_blocks_begin_with_keys_of_their_own) {
     EXPECT_EQ(rows(plan, i), i < 16 ? 8 : 1) << i;
     EXPECT_EQ(rows(plan, i) + rows(plan, i + 33), rows(as_dealt, i) + rows(as_dealt, i + 33)) << i;
   }
+  batch.input.kv_heads = 16;  // 16.5 items at once: as dealt
+  EXPECT_EQ(rows(plan_decode(batch.input), 16), 8);
 }
 
 TEST(DecodePlan, whole_rows_that_balance_leave_nothing_to_merge) {
   Batch batch;
   for (int i = 0; i < 64; i++) batch.add(1, 16384);
-  batch.input.kv_heads = 8, batch.input.group = 4, batch.input.whole_row_blocks = 264;
+  batch.input.kv_heads = 8, batch.input.group = 4, batch.input.full_grid = 264;
   EXPECT_EQ(plan_decode(batch.done()).header.num_parts, 0);
   batch.kv_lens[3] = 90000;
   EXPECT_GT(plan_decode(batch.done()).header.num_parts, 0);
@@ -235,7 +237,7 @@ TEST(DecodePlan, the_order_of_neighbours_does_not_move_a_rows_parts) {
 TEST(DecodePlan, shared_keys_that_are_no_whole_part_leave_whole_rows_alone) {
   Batch b;
   for (int i = 0; i < 64; i++) b.add(1, 4096);
-  b.input.whole_row_blocks = 264;
+  b.input.full_grid = 264;
   const size_t items = plan_decode(b.done()).items.size();
   const SharedPrefix few[] = {{0, 64, 256}}, many[] = {{0, 64, 2048}};
   DecodePlanInput input = b.done();

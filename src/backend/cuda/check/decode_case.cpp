@@ -152,7 +152,7 @@ void DecodeCase::make_plan() {
   in.group = s_.num_heads / s_.kv_heads;
   in.window = s_.window;
   in.columns = s_.columns > 0 ? s_.columns : decode_columns(s_.dtype, s_.head_dim, in.group, max_q);
-  in.whole_row_blocks = decode_whole_row_blocks(s_.dtype, s_.head_dim, in.columns, 132);
+  in.full_grid = decode_full_grid(s_.dtype, s_.head_dim, in.columns, 132);
   plan_ = plan_decode(in);
   s_.columns = in.columns;
   plan_shape_ =
