@@ -4,7 +4,7 @@
 //   few: a warp folds 128 dims of one (row, head), 4 a lane. sections, chunks: a block brings 32 or
 //   128 dims of one (row, head) to shared memory, sections side by side (chunks are folded on the
 //   way), then folds those.
-//   few and sections are small enough to wait beside the decode kernel's blocks.
+//   All but the chunks of many sections are small enough to wait beside the decode kernel's blocks.
 //   Moves parts x H x (4 D + 8) bytes; 2 FLOPs per byte: latency is all that it costs.
 //   Must equal what the decode kernel does in registers: the same fold, in the same order.
 #include <algorithm>
@@ -16,10 +16,9 @@ namespace pagoda::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kChunkWarps = 16;    // at most, of merge_chunks
-constexpr int kFewSections = 8;    // up to here merge_chunks takes 128 dims a block, else 32
-constexpr int kFewBlocks = 9;      // per multiprocessor: 56 registers
-constexpr int kSectionBlocks = 6;  // 80 registers
+constexpr int kChunkWarps = 16;  // at most, of merge_chunks
+constexpr int kFewSections = 8;  // up to here merge_chunks takes 128 dims a block, else 32
+constexpr int kBlocks = 9;       // of merge_few and merge_sections per multiprocessor
 
 __device__ __forceinline__ Partial<4> load_partial(const MergeParams& p, int64_t index, int dim) {
   Partial<4> x;
@@ -51,7 +50,7 @@ __device__ __forceinline__ DecodeRow read_row(const MergeParams& p, int index) {
   return row;
 }
 
-__global__ void __launch_bounds__(kWarps * 32, kFewBlocks)
+__global__ void __launch_bounds__(kWarps * 32, kBlocks)
     merge_few(const __grid_constant__ MergeParams p) {
   constexpr int kInFlight = 4;
   pdl_launch_next();
@@ -138,7 +137,7 @@ struct Sections {
 };
 
 // 8 lanes a section, 4 sections of a lane on their way at once.
-__global__ void __launch_bounds__(kWarps * 32, kSectionBlocks)
+__global__ void __launch_bounds__(kWarps * 32, kBlocks)
     merge_sections(const __grid_constant__ MergeParams p) {
   constexpr int kLanes = 8, kSide = kWarps * 32 / kLanes, kInFlight = 4;
   extern __shared__ __align__(16) float smem[];
