@@ -515,9 +515,12 @@ __global__ void __launch_bounds__(G::kThreads, 1)
     release_registers<G::kWarpgroups == 3 ? 32 : 24>();
     PrefillProducer<G> producer(p, shared, slots);
     const int warp = threadIdx.x / 32;
-    if (warp == 0) producer.run_queue();
-    if (warp == 1) producer.run_ring(shared.k);
-    if (warp == 2) producer.run_ring(shared.v);
+    if (warp == 0)
+      producer.run_queue();
+    else if (warp == 1)
+      producer.run_ring(shared.k);
+    else if (warp == 2)
+      producer.run_ring(shared.v);
   } else {
     take_registers<G::kWarpgroups == 3 ? 160 : 240>();
     PrefillConsumer<G>(p, shared, slots, warpgroup - 1).run();
