@@ -191,7 +191,7 @@ class PrefillConsumer {
   }
   template <int kStage>
   __device__ __forceinline__ void multiply_q_k() {
-    const uint32_t q = unknown(uniform(q_low_));
+    const uint32_t q = unknown(q_low_);
     const uint32_t k = unknown(descriptor_low(shared_.k.template tile<G::kTileBytes>(kStage), 0));
     wgmma_fence();
 #pragma unroll

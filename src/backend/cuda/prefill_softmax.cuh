@@ -55,7 +55,7 @@ struct PrefillSoftmax {
                                         Weights& weights) {
     if (__builtin_expect(first, 0)) raise(s, scale, true);
     form(s, scale, weights);
-    const bool redo = !first && __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
+    const bool redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
     if (__builtin_expect(redo, 0)) {
       raise(s, scale, false);
       form(s, scale, weights);
