@@ -156,7 +156,7 @@ PrefillParams make_params(const PrefillLaunch& launch) {
                         ? launch.section_heads
                         : prefill_section_heads(args.num_heads, args.kv.kv_heads);
   // A block draws up to two pieces ahead: where each has few, the longest must be the first.
-  constexpr int32_t kFewPieces = 8;
+  constexpr int32_t kFewPieces = 6;
   p.few_tiles = kFewPieces * launch.num_multiprocessors / args.num_heads;
   p.window = args.window > 0 ? args.window : kEverything;
   p.score_scale = (args.softcap > 0.f ? args.softcap : args.scale) * kLog2E;

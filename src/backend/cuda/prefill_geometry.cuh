@@ -35,7 +35,6 @@ struct PrefillGeometry {
   static constexpr int kRingBytes = 2 * kStages * kTileBytes;
   // Three: of the row tile that goes out, of the one at work, of the next.
   static constexpr int kQBuffers = 3 * kQBytes + kRingBytes <= 225 * 1024 ? 3 : 1;
-  static constexpr bool kSettlesAtOnce = kQBuffers > 1;  // see PrefillConsumer::step
   static constexpr int kSharedBytes = kQBuffers * kQBytes + kRingBytes + 1024;  // for alignment
   static_assert(kSharedBytes <= 227 * 1024);
 

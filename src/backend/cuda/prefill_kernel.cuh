@@ -83,18 +83,16 @@ class PrefillConsumer {
     return true;
   }
 
-  // S takes key tile i and O the weights times V of tile i - 1; under both, new weights are made.
-  // O is brought up to date when the values of tile i - 1 are in it, before the next step's
-  // products; or, where registers are too few for that, behind the next S.
+  // S takes key tile i. Behind that product O is brought up to date (the values of tile i - 2 are
+  // in it by then) and takes the weights times V of tile i - 1; under both, new weights are made.
+  // The matrix units always have a product waiting.
   template <int kStage>
   __device__ __forceinline__ void step(Weights& now, Weights& next, bool boundary) {
     begin_turn();
     multiply_q_k<kStage>();
-    if constexpr (!G::kSettlesAtOnce) {
-      wgmma_wait<1>();
-      if (leads_ && due_ != Due::start) shared_.release(shared_.v.empty(kStage));
-      settle(next);
-    }
+    wgmma_wait<1>();
+    if (leads_ && due_ != Due::start) shared_.release(shared_.v.empty(kStage));
+    settle(next);
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(now);
     end_turn();
@@ -108,11 +106,6 @@ class PrefillConsumer {
     if (boundary) out_tile_ = tile_ - 1;
     parity_ = k_parity<kStage>();
     await_next_k<kStage>();
-    if constexpr (G::kSettlesAtOnce) {
-      wgmma_wait<0>();
-      if (leads_) shared_.release(shared_.v.empty(1 - kStage));
-      settle(now);
-    }
   }
 
   // What the last key tile left to do with O before it takes that tile's values: at a boundary the
@@ -130,10 +123,8 @@ class PrefillConsumer {
 
   template <int kStage>
   __device__ __forceinline__ void finish(Weights& weights, Weights& spare) {
-    if constexpr (!G::kSettlesAtOnce) {
-      wgmma_wait<0>();
-      settle(spare);
-    }
+    wgmma_wait<0>();
+    settle(spare);
     if (due_ == Due::store) store_rest(spare);
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(weights);
