@@ -112,8 +112,7 @@ struct PrefillShared {
   __device__ __forceinline__ void init_barriers() const {
     for (int i = 0; i < G::kQBuffers; i++) {
       mbarrier_init(q_full(i), 1);
-      // Q is read by products, and with several buffers by the epilogue's warps too.
-      mbarrier_init(q_empty(i), (G::kQBuffers > 1 ? 4 : 1) * G::kWarpgroups);
+      mbarrier_init(q_empty(i), 4 * G::kWarpgroups);  // by each warp
     }
     for (int i = 0; i < G::kStages; i++)
       for (const PrefillRing& ring : {k, v}) {

@@ -2,7 +2,8 @@
 // Computes: out[r, h] = softmax(q[r, h] · kᵀ * scale) · v over the keys that row r sees; causal or
 //   full, windows, softcap, sinks; log-sum-exp on request.
 // Inputs: q [T, H, D] bf16 or f16 by tensor map; KV blocks [N][KH][K | V] as in kv_layout.h; a plan
-//   of tiles (prefill_plan.h). Outputs: out [T, H, D] as q, log_sum_exp [T, H] f32.
+//   of tiles (prefill_plan.h). Outputs: out [T, H, D] as q, log_sum_exp [T, H] f32; of a span of a
+//   row's keys (prefill_params.h) part_out [parts][H][D] and part_sum [parts][H] f32 instead.
 // A block is persistent, one to a multiprocessor, and takes (tile of query rows, head) by ticket:
 //   warp 0 loads Q, warp 1 K, warp 2 V, each consumer warpgroup owns 64 rows of the tile.
 // Bytes: q and out once, K and V once for each tile of rows and head (from L2 but once a section of
@@ -20,8 +21,8 @@
 namespace pagoda::cuda {
 
 // A consumer warpgroup. Its key tiles, of all its row tiles one after the other, are one stream of
-// steps: while the matrix units multiply step i's Q Kᵀ and step i - 1's P V, the exponentials of
-// step i - 1 ... are done by the other warpgroup, and this one's follow under P V.
+// steps: the matrix units multiply step i's Q Kᵀ, then step i - 1's P V, and under P V (and the
+// other warpgroup's products) the exponentials of step i are done.
 template <class G>
 class PrefillConsumer {
  public:
@@ -137,9 +138,11 @@ class PrefillConsumer {
 
   template <int kStage>
   __device__ __forceinline__ void release_k() const {
-    if (!leads_) return;
-    shared_.release(shared_.k.empty(kStage));
-    if (G::kQBuffers == 1 && n_ == tile_begin_) mbarrier_arrive(shared_.q_empty(tile_));
+    if (leads_) shared_.release(shared_.k.empty(kStage));
+    // Each warp for itself: the one that leads may be here while others still store a row tile
+    // whose slot the queue takes for the next.
+    if (G::kQBuffers == 1 && n_ == tile_begin_ && thread() % 32 == 0)
+      mbarrier_arrive(shared_.q_empty(tile_));
   }
   // After step i: of this row tile, if there is one.
   template <int kStage>
@@ -334,6 +337,7 @@ class PrefillConsumer {
   __device__ __forceinline__ void store(Weights& packed) {
 #pragma unroll
     for (int i = 0; i < G::kDims / 2; i++) o_[i] *= inverse_[i >> 1 & 1];
+    static_assert(G::kQBuffers == 1 || G::kKeys >= G::kDims, "O packed takes a key tile's weights");
     if constexpr (G::kQBuffers == 1) {
       store_by_quads();
     } else {

@@ -146,8 +146,10 @@ class PrefillChecker : Report {
         check(s, fmt::format("{} G{}", who, G));
       }
       s.num_heads = 16;  // many row tiles of one key tile for each multiprocessor
-      s.kv_lens = Lens(100, 60), s.q_lens = Lens(100, 60);
-      check(s, fmt::format("{} short prompts", who));
+      for (int32_t keys : {60, 64, 96, 128}) {
+        s.kv_lens = Lens(100, keys), s.q_lens = Lens(100, keys);
+        check(s, fmt::format("{} prompts of {}", who, keys));
+      }
       report(who);
     }
   }
