@@ -36,7 +36,7 @@ class Attention {
   void run(const AttentionArgs& args, EarlyLoads early);
 
  private:
-  static constexpr int64_t kSlots = 8;
+  static constexpr int64_t kSlots = 8;  // an operation of more launches is planned in each layer
 
   // The workspace: kSlots plans, the ticket, the partials, the 16-bit copy of quantised keys.
   struct Layout {

@@ -14,8 +14,8 @@ constexpr int32_t kLeastTileRows = 16;  // of a prefill kernel
 // Keys of a step that one launch has partials for; more are attended in several launches.
 constexpr int64_t kMostKeys = int64_t{4} << 20;
 // Of what the spans of prefill's rows give: more are attended in several launches.
-constexpr int64_t kMostPartBytes = int64_t{128} << 20;
-constexpr int32_t kMostTileRows = 192;  // of a prefill kernel
+constexpr int64_t kMostPartBytes = int64_t{130} << 20;  // 4 tiles of 128 rows over 131k, 32 heads
+constexpr int32_t kMostTileRows = 192;                  // of a prefill kernel
 constexpr int32_t kMostTileKeys = 256;
 
 bool fits(const DecodePlan& plan, const DecodePlanShape& capacity) {

@@ -3,9 +3,9 @@
 // are.
 //
 // A batch is cut into pieces: runs of rows of one sequence that end at some key. Each sequence
-// gives at most one piece of prompt rows, then its sampling rows in pieces of up to 8. Decode takes
-// as many launches as its share of the workspace holds partials for, mostly one. Pure functions of
-// the lengths: nothing here decides a row's bits.
+// gives at most one piece of prompt rows, then its sampling rows in pieces of up to 8. Decode, and
+// prefill over long caches, take as many launches as the workspace holds partials for, mostly one.
+// Pure functions of the lengths: nothing here decides a row's bits.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ AttentionPlan plan_attention(const AttentionPieces& pieces, const AttentionPlanI
 // The shape that holds exactly this plan.
 DecodePlanShape shape_of(const DecodePlan& plan);
 
-// What any batch within `limits` fits into, with as many decode launches as that takes.
+// What any batch within `limits` fits into, with as many launches as that takes.
 struct AttentionLimits {
   int32_t max_tokens = 0;
   int32_t max_seqs = 0;

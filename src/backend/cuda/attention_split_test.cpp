@@ -149,7 +149,7 @@ TEST(AttentionSplit, many_rows_over_many_keys_are_several_launches_over_one_copy
                                   .head_dim = 128,
                                   .prefill_knows_spans = true};
   const PrefillPlanShape capacity = prefill_capacity(limits);
-  EXPECT_LE(capacity.workspace_bytes(32, 128), 128 << 20);
+  EXPECT_LE(capacity.workspace_bytes(32, 128), 130 << 20);
   AttentionPlanInput in = input_of(limits, 8);
   in.scratch_blocks = 1024;
   in.prefill.span_tiles = 64;

@@ -155,7 +155,7 @@ PrefillParams make_params(const PrefillLaunch& launch) {
   p.section_heads = launch.section_heads > 0
                         ? launch.section_heads
                         : prefill_section_heads(args.num_heads, args.kv.kv_heads);
-  // A block draws up to two pieces ahead: where each has few, the longest must be the first.
+  // A block draws up to three pieces ahead: where each has few, the longest must be the first.
   constexpr int32_t kFewPieces = 6;
   p.few_tiles = kFewPieces * launch.num_multiprocessors / args.num_heads;
   p.window = args.window > 0 ? args.window : kEverything;

@@ -41,6 +41,7 @@ struct PrefillMerge {
   int32_t part;
   int32_t num_spans;
 };
+static_assert(sizeof(PrefillMerge) == 16);
 
 struct PrefillPlanHeader {
   int32_t num_tiles;
@@ -48,6 +49,7 @@ struct PrefillPlanHeader {
   int32_t num_parts;  // in use, for each query head
   int32_t unused[5];
 };
+static_assert(sizeof(PrefillPlanHeader) == 32);
 
 // 128 keys of a sequence, copied to 16 bits (prefill_scratch.h).
 constexpr int32_t kScratchBlockKeys = 128;

@@ -1,6 +1,7 @@
 // The plan of a step's prefill attention: tiles of query rows, each with the range of key tiles
 // that its rows see, in an array of fixed shape that is uploaded with the batch. A pure function of
-// the lengths, O(T / tile_rows + B); nothing in it decides a row's bits, only who computes what.
+// the lengths, O(T / tile_rows + B). What it decides of a row's bits, whole or in spans, the row's
+// position alone says; all else is who computes what.
 //
 // The kernel draws (tile, head) pairs by ticket in the plan's order, longest tiles first, heads of
 // a section fastest, so the last tiles drawn are short. Tiles never span sequences. Rows of more

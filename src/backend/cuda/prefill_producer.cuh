@@ -1,4 +1,4 @@
-// The producer warps of the prefill kernels: one draws row tiles by ticket, one ahead, describes
+// The producer warps of the prefill kernels: one draws row tiles by ticket, ahead, describes
 // them in shared memory and loads their Q (a tensor-map box); one loads K, one V, by bulk copies,
 // one for each run of keys in one block of the cache: lane i of a warp copies run i. The block
 // table is read one key tile ahead, and all else is done before the wait for a free stage: a key
