@@ -32,6 +32,18 @@ __device__ __forceinline__ void fold(Partial<kN>& x, const Partial<kN>& y) {
   for (int i = 0; i < kN; i++) x.values[i] = __fmaf_rn(x.values[i], a, __fmul_rn(y.values[i], b));
 }
 
+// Dims [dim, dim + 4) of partial `index`, which another kernel wrote: out [partials][D], sums
+// [partials].
+__device__ __forceinline__ Partial<4> load_partial(
+    const float* out, const PartSum* sums, int64_t index, int head_dim, int dim) {
+  Partial<4> x;
+  const float2 sum = __ldcg(reinterpret_cast<const float2*>(sums + index));
+  x.maximum = sum.x, x.sum = sum.y;
+  *reinterpret_cast<float4*>(x.values) =
+      __ldcg(reinterpret_cast<const float4*>(out + index * head_dim + dim));
+  return x;
+}
+
 // What a thread holds of kT tiles of 8 columns: of each of its 2 columns the maximum, the sum, and
 // its rows of the values.
 template <int kT, int kDimTiles>

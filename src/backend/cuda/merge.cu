@@ -21,12 +21,7 @@ constexpr int kFewSections = 8;  // up to here merge_chunks takes 128 dims a blo
 constexpr int kBlocks = 9;       // of merge_few and merge_sections per multiprocessor
 
 __device__ __forceinline__ Partial<4> load_partial(const MergeParams& p, int64_t index, int dim) {
-  Partial<4> x;
-  const float2 sum = __ldcg(reinterpret_cast<const float2*>(p.part_sum + index));
-  x.maximum = sum.x, x.sum = sum.y;
-  const float* from = p.part_out + index * p.head_dim + dim;
-  *reinterpret_cast<float4*>(x.values) = __ldcg(reinterpret_cast<const float4*>(from));
-  return x;
+  return load_partial(p.part_out, p.part_sum, index, p.head_dim, dim);
 }
 
 template <int kN>

@@ -28,12 +28,7 @@ __device__ __forceinline__ Partial<4> load_part(const PrefillMergeParams& p,
                                                 int span) {
   const int part = at.rows.part + span * at.rows.num_rows + at.row;
   const int64_t index = int64_t{part} * p.heads + at.head;
-  const float2 sum = __ldcg(reinterpret_cast<const float2*>(p.part_sum + index));
-  Partial<4> x;
-  x.maximum = sum.x, x.sum = sum.y;
-  *reinterpret_cast<float4*>(x.values) =
-      __ldcg(reinterpret_cast<const float4*>(p.part_out + index * p.head_dim + at.dim));
-  return x;
+  return load_partial(p.part_out, p.part_sum, index, p.head_dim, at.dim);
 }
 
 __device__ __forceinline__ void merge(const PrefillMergeParams& p, const Place& at) {
