@@ -172,6 +172,8 @@ void run(Bench& bench, bool quick) {
   bench.line({"B1 32/8 1k", 1, 1024, 32, 8});
   bench.line({"B1 32/8 4k", 1, 4096, 32, 8});
   bench.line({"B1 32/8 131k", 1, 131072, 32, 8});
+  bench.line({"B1 32/8 16k", 1, 16384, 32, 8});
+  bench.line({"B1 32/8 24k", 1, 24576, 32, 8});
   bench.line({"B16 32/8 4k", 16, 4096, 32, 8});
   const double b64 = bench.line({"B64 32/8 4k", 64, 4096, 32, 8});
   const double b64_16k = bench.line({"B64 32/8 16k", 64, 16384, 32, 8});
@@ -183,6 +185,7 @@ void run(Bench& bench, bool quick) {
   bench.line({"MQA B64 4k", 64, 4096, 32, 1});
   bench.line({"MQA B64 16k", 64, 16384, 32, 1});
   bench.line({"MQA B16 4k", 16, 4096, 32, 1});
+  bench.line({"MQA B32 4k", 32, 4096, 32, 1});
   bench.line({"hd64 32/8 B64 4k", 64, 4096, 32, 8, 64});
   bench.line({"hd256 16/4 B64 4k", 64, 4096, 16, 4, 256});
   const double s64 = bench.line({"B64 32/8 4k S64", 64, 4096, 32, 8, 128, KvDType::bf16, 64});
@@ -199,6 +202,14 @@ void run(Bench& bench, bool quick) {
   apart.name = "the same, unshared", apart.prefix = 0, apart.aware = false;
   const double with = bench.line(cascade);
   bench.ratio("shared against unshared", bench.line(apart) / with);
+  apart.name = "the same, in 32 columns", apart.aware = true;
+  bench.line(apart);
+  Shape less = cascade, less_apart = cascade;
+  less.name = "64 x (2k shared + 6k)", less.len = 8192, less.prefix = 2048;
+  less_apart.name = "64 x 8k", less_apart.len = 8192, less_apart.prefix = 0;
+  less_apart.aware = false;
+  bench.line(less);
+  bench.line(less_apart);
   if (bench.once || !bench.only.empty()) return;
   bench.append("append T1 bf16", 1, KvDType::bf16);
   bench.append("append T64 bf16", 64, KvDType::bf16);

@@ -26,7 +26,6 @@ struct Shape {
 };
 
 // A shape over a pool that many launches rotate through.
-
 class Line {
  public:
   Line(const Shape& shape, std::byte* pool, int64_t pool_bytes);
