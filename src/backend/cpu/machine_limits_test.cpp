@@ -28,7 +28,7 @@ TEST(MachineLimits, the_shortest_of_at_least_three_runs_counts) {
 }
 
 TEST(MachineLimits, reading_depends_on_every_byte) {
-  if (supported_isas().empty()) GTEST_SKIP();
+  if (supported_isas().empty()) GTEST_SKIP() << "this machine has none of the instruction sets";
   MachineLimitsKernels kernels;
   v3::fill(kernels);
   alignas(64) uint8_t data[1024] = {};

@@ -173,11 +173,17 @@ TEST(DecodePlan, writing_leaves_nothing_of_the_step_before) {
   EXPECT_EQ(fresh, reused);
 }
 
-TEST(DecodePlan, a_shared_prefix_is_read_once) {
+// 64 sequences that share 8k keys, each with 1k of its own.
+Batch sharing_8k() {
   Batch batch;
   for (int i = 0; i < 64; i++) batch.add(1, 8192 + 1024);
   batch.shared = {{0, 64, 8192}};
   batch.input.kv_heads = 8, batch.input.group = 4, batch.input.columns = 32;
+  return batch;
+}
+
+TEST(DecodePlan, a_shared_prefix_is_read_once) {
+  Batch batch = sharing_8k();
   const DecodePlan plan = plan_decode(batch.done());
   int64_t keys = 0;
   for (const DecodeItem& item : plan.items) {
@@ -188,10 +194,7 @@ TEST(DecodePlan, a_shared_prefix_is_read_once) {
 }
 
 TEST(DecodePlan, half_of_the_blocks_begin_with_keys_of_their_own) {
-  Batch batch;
-  for (int i = 0; i < 64; i++) batch.add(1, 8192 + 1024);
-  batch.shared = {{0, 64, 8192}};
-  batch.input.kv_heads = 8, batch.input.group = 4, batch.input.columns = 32;
+  Batch batch = sharing_8k();
   const DecodePlan as_dealt = plan_decode(batch.done());
   batch.input.full_grid = 264;  // 33 items at once
   const DecodePlan plan = plan_decode(batch.input);
