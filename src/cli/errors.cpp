@@ -1,5 +1,8 @@
 #include "cli/errors.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -27,7 +30,15 @@ constexpr Area kAreas[] = {
     {"request", kUsage},
 };
 
+std::atomic<pid_t> last_error_of{0};  // the thread
+
 }  // namespace
+
+void claim_last_error() {
+  const pid_t me = gettid();
+  for (pid_t owner = 0; !last_error_of.compare_exchange_strong(owner, me) && owner != me; owner = 0)
+    pause();
+}
 
 ExitStatus exit_status(const Error& error) {
   // What a template makes of a request's messages is the caller's affair, as flags are.
@@ -40,6 +51,7 @@ ExitStatus exit_status(const Error& error) {
 }
 
 void print_error(const Error& error, bool is_json) {
+  claim_last_error();
   std::fprintf(stderr, "error[%s]: %s\n", error.kind().c_str(), error.message().c_str());
   if (!is_json) return;
   const nlohmann::json document = {

@@ -19,7 +19,12 @@ enum ExitStatus : int {
 // "memory", "kv", "cpu", "device", "net" the machine's; "usage", "request" the caller's.
 ExitStatus exit_status(const Error& error);
 
-// stderr: "error[kind]: message"; with JSON also {"error": {"kind", "message"}} on stdout.
+// A process ends with one error: of the threads that call this the first goes on, and the others
+// stop here until it has ended the process. May be called by a signal handler.
+void claim_last_error();
+
+// Claims it. stderr: "error[kind]: message"; with JSON also {"error": {"kind", "message"}} on
+// stdout.
 void print_error(const Error& error, bool is_json);
 
 }  // namespace pagoda::cli

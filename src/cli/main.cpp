@@ -44,6 +44,7 @@ void on_bus_error(int) {
   constexpr std::string_view kJson =
       R"({"error": {"kind": "model.changed", "message": ")" PAGODA_CHANGED "\"}}\n";
 #undef PAGODA_CHANGED
+  claim_last_error();  // every thread that reads the file comes here
   (void)!write(STDERR_FILENO, kText.data(), kText.size());
   if (bus_error_is_json) (void)!write(STDOUT_FILENO, kJson.data(), kJson.size());
   _exit(kModel);
