@@ -258,16 +258,18 @@ void Session::compare(std::string_view what,
                       double expected_rms) {
   double error = 0, size = 0, largest = 0;
   for (size_t i = 0; i < out.size(); i++) {
-    if (!std::isfinite(out[i]) || !std::isfinite(expected[i])) {
-      if (out[i] != expected[i] && !(std::isnan(out[i]) && std::isnan(expected[i])))
-        return fail(fmt::format("{}, column {}: {}, reference {}", what, i, out[i], expected[i]));
+    const float value = within_range(tolerance.numbers, out[i]),
+                wanted = within_range(tolerance.numbers, expected[i]);
+    if (!std::isfinite(value) || !std::isfinite(wanted)) {
+      if (value != wanted && !(std::isnan(value) && std::isnan(wanted)))
+        return fail(fmt::format("{}, column {}: {}, reference {}", what, i, value, wanted));
       continue;
     }
-    const double difference = double(out[i]) - double(expected[i]);
+    const double difference = double(value) - double(wanted);
     error += difference * difference;
-    size += double(expected[i]) * double(expected[i]);
+    size += double(wanted) * double(wanted);
     largest =
-        std::max(largest, std::abs(difference) - half_step(tolerance.numbers, double(expected[i])));
+        std::max(largest, std::abs(difference) - half_step(tolerance.numbers, double(wanted)));
   }
   const double rms = std::max(std::sqrt(size / double(out.size())), expected_rms);
   const double norm = rms * std::sqrt(double(out.size()));

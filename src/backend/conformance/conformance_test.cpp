@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <random>
@@ -53,6 +54,13 @@ std::vector<std::string> failures_with(float error, bool only_in_first_row_of_a_
                   .outputs = {&out},
                   .tolerance = {1e-3, 1e-2}});
        }});
+}
+
+TEST(Conformance, what_f16_cannot_hold_counts_as_infinite) {
+  EXPECT_EQ(within_range(DType::f16, -96875.f), within_range(DType::f16, -INFINITY));
+  EXPECT_NE(within_range(DType::f16, 65504.f), within_range(DType::f16, INFINITY));
+  EXPECT_TRUE(std::isnan(within_range(DType::f16, NAN)));
+  EXPECT_EQ(within_range(DType::bf16, 96875.f), 96875.f);
 }
 
 TEST(Conformance, an_exact_result_passes) {

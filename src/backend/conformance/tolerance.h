@@ -28,6 +28,11 @@ inline double half_step(DType dtype, double value) {
   if (dtype == DType::f16) return std::max(std::abs(value) * 0x1p-11, 0x1p-25);
   return 0;
 }
+// What `value` counts as: f16 ends at 65504, and all that lies beyond, infinite there, is as good
+// as the number that would come next.
+inline float within_range(DType dtype, float value) {
+  return dtype == DType::f16 ? std::clamp(value, -65536.f, 65536.f) : value;
+}
 
 // Exact copies and conversions.
 constexpr Tolerance kExact = {0, 0};
