@@ -5,7 +5,7 @@ namespace pagoda::cuda {
 
 std::span<const PrefillInstance> prefill_hd256_instances() {
   static const PrefillInstance kTable[] = {
-      prefill_instance<true, 192, 96, 2, MatrixTurns::free>(),
+      prefill_instance<true, 192, 80, 2, MatrixTurns::free>(),
       prefill_instance<true, 256, 64, 2, MatrixTurns::free>(),
       prefill_instance<false, 256, 64, 2, MatrixTurns::free>(),
   };

@@ -49,11 +49,16 @@ class PrefillConsumer {
     wgmma_wait<0>();
     release_k<0>();
     treat_scores();
-    softmax_.weigh(s_, p_.score_scale, true, weights_a_);
+    softmax_.template weigh<Pace::compilers>(s_, p_.score_scale, true, weights_a_, factor_);
     await_next_k<0>();
-    while (
-        true) {  // twice: stages become constants, and weights in use and in the making registers
+    // All twice: stages become constants, and weights in use and in the making registers.
+    while (true) {
       if (!advance<1>(weights_a_, weights_b_)) return finish<1>(weights_a_, weights_b_);
+      bool v_is_there = false;
+      for (int pairs = plain_steps() / 2; pairs > 0; pairs--) {
+        plain_step<0>(weights_b_, weights_a_, v_is_there);
+        plain_step<1>(weights_a_, weights_b_, v_is_there);
+      }
       if (!advance<0>(weights_b_, weights_a_)) return finish<0>(weights_b_, weights_a_);
     }
   }
@@ -96,17 +101,52 @@ class PrefillConsumer {
     settle(next);
     await_values<1 - kStage>();
     multiply_p_v<1 - kStage>(now);
-    end_turn();
     if (due_ == Due::store) store_rest(next);
     if (boundary) finish_sums(tile_ - 1);
     wgmma_wait<1>();
+    end_turn();
     release_k<kStage>();
     treat_scores();
-    const bool rescale = softmax_.weigh(s_, p_.score_scale, boundary, next);
-    due_ = boundary ? Due::store : rescale ? Due::rescale : Due::nothing;
+    const bool rises =
+        softmax_.template weigh<Pace::compilers>(s_, p_.score_scale, boundary, next, factor_);
+    due_ = boundary ? Due::store : rises ? Due::rescale : Due::nothing;
     if (boundary) out_tile_ = tile_ - 1;
     parity_ = k_parity<kStage>();
     await_next_k<kStage>();
+  }
+
+  // How many of the next steps are of this row tile and within what all of this warpgroup's rows
+  // see: they have products and weights to make and nothing else. None where they are few. The same
+  // for all warps, so it must not ask whether O is due to be rescaled.
+  __device__ __forceinline__ int plain_steps() const {
+    const int steps = n_ - max(tile_begin_, mask_below_);
+    if (steps < kLeastPlainSteps || n_ > mask_from_ || valid_ != kAllValid) return 0;
+    return due_ == Due::store ? 0 : steps;
+  }
+  // One of them: `step`, where O is not due to be stored, all of V is valid and K is there, in a
+  // third of the code, so that a loop of two finds its instructions at hand. What the next step
+  // will wait for is asked about before the exponentials, so that the answers are not waited for.
+  template <int kStage>
+  __device__ __forceinline__ void plain_step(Weights& now, Weights& next, bool& v_is_there) {
+    n_--;
+    begin_turn();
+    multiply_q_k<kStage>();
+    wgmma_wait<1>();
+    if (leads_) shared_.release(shared_.v.empty(kStage));
+    if (__builtin_expect(due_ != Due::nothing, 0)) rescale();
+    if (!v_is_there) mbarrier_wait(shared_.v.full(1 - kStage), parity_);
+    multiply_p_v<1 - kStage>(now);
+    wgmma_wait<1>();
+    end_turn();
+    release_k<kStage>();
+    parity_ = k_parity<kStage>();
+    const uint32_t next_k = shared_.k.full(1 - kStage), next_parity = k_parity<1 - kStage>();
+    const bool k_is_there = mbarrier_test(next_k, next_parity);
+    v_is_there = mbarrier_test(shared_.v.full(kStage), parity_);
+    const bool rises =
+        softmax_.template weigh<Pace::even>(s_, p_.score_scale, false, next, factor_);
+    due_ = rises ? Due::rescale : Due::nothing;
+    if (!k_is_there && n_ != tile_begin_) mbarrier_wait(next_k, next_parity);
   }
 
   // What the last key tile left to do with O before it takes that tile's values: at a boundary the
@@ -117,9 +157,12 @@ class PrefillConsumer {
       store(spare);
       clear();
     } else if (due_ == Due::rescale) {
-#pragma unroll
-      for (int i = 0; i < G::kDims / 2; i++) o_[i] *= softmax_.correction[i >> 1 & 1];
+      rescale();
     }
+  }
+  __device__ __forceinline__ void rescale() {
+#pragma unroll
+    for (int i = 0; i < G::kDims / 2; i++) o_[i] *= factor_[i >> 1 & 1];
   }
 
   template <int kStage>
@@ -314,14 +357,14 @@ class PrefillConsumer {
       if (__builtin_expect(t.part != kNoPart, 0)) {
         if (lane % 4 == 0 && r < t.num_rows)
           p_.part_sum[(t.part + r) * p_.heads + head] = {softmax_.m[row], total};
-        inverse_[row] = 1.f;
+        factor_[row] = 1.f;
         continue;
       }
       const bool has_keys = total > 0;
       float sink = -INFINITY;
       if (p_.sinks != nullptr) sink = __ldg(p_.sinks + head);
       if (has_keys) total += exp2_approx(sink * kLog2E - softmax_.m[row]);
-      inverse_[row] = has_keys ? rcp_approx(total) : 0.f;
+      factor_[row] = has_keys ? rcp_approx(total) : 0.f;
       if (p_.log_sum_exp != nullptr && lane % 4 == 0 && r < t.num_rows) {
         float lse = (softmax_.m[row] + log2_approx(total)) * kLn2;
         if (isinf(total)) lse = sink;
@@ -336,7 +379,7 @@ class PrefillConsumer {
   // made, and all else waits; with one, it goes out at once, and so does that of a span, unpacked.
   __device__ __forceinline__ void store(Weights& packed) {
 #pragma unroll
-    for (int i = 0; i < G::kDims / 2; i++) o_[i] *= inverse_[i >> 1 & 1];
+    for (int i = 0; i < G::kDims / 2; i++) o_[i] *= factor_[i >> 1 & 1];
     static_assert(G::kQBuffers == 1 || G::kKeys >= G::kDims, "O packed takes a key tile's weights");
     if constexpr (G::kQBuffers == 1) {
       store_by_quads();
@@ -469,6 +512,7 @@ class PrefillConsumer {
   }
 
   static constexpr int kAllValid = G::kKeys << 16;
+  static constexpr int kLeastPlainSteps = 6;  // 2 and 4 are no faster where all are few
 
   const PrefillParams& p_;
   const PrefillShared<G>& shared_;
@@ -479,7 +523,7 @@ class PrefillConsumer {
   float s_[G::kKeys / 2], o_[G::kDims / 2];
   Weights weights_a_, weights_b_;
   PrefillSoftmax<G> softmax_;
-  float inverse_[2];  // of the sums of the row tile that goes out
+  float factor_[2];  // what O is due to be multiplied by
 
   enum class Due : uint8_t { start, nothing, rescale, store };
   Due due_ = Due::start;

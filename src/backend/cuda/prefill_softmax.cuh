@@ -31,6 +31,8 @@ __device__ __forceinline__ uint32_t quad_or(uint32_t x) {
   return x | __shfl_xor_sync(~0u, x, 2);
 }
 
+enum class Pace : uint8_t { compilers, even };  // of exponentials: see PrefillSoftmax::form
+
 // A thread's two rows (l / 4 and + 8 of its warp's 16).
 template <class G>
 struct PrefillSoftmax {
@@ -38,29 +40,35 @@ struct PrefillSoftmax {
   using Weights = uint32_t[G::kKeys / 16][4];  // operands of wgmma: P, packed
 
   float m[2];
-  float sum[2];         // of the weights in this thread's columns
-  float correction[2];  // what O is to be multiplied by after the last `weigh` that says so
+  float sum[2];  // of the weights in this thread's columns
 
   __device__ __forceinline__ void start_rows() {
     m[0] = m[1] = kNoReference;
     sum[0] = sum[1] = 0;
   }
 
-  // Scores become weights; true if O must be multiplied by `correction`. `first`: of their rows;
-  // these take the same code as all others once they have a reference: code that seldom runs waits
-  // for its instructions.
+  // Scores become weights. True if references of the warp's rows had to rise; then O is to be
+  // multiplied by `correction`, which is left alone in rows' `first` key tile, where O is nothing
+  // yet. These take the same code as all others once they have a reference: code that seldom runs
+  // waits for its instructions.
+  template <Pace kPace>
   __device__ __forceinline__ bool weigh(const float (&s)[kScores],
                                         float scale,
                                         bool first,
-                                        Weights& weights) {
-    if (__builtin_expect(first, 0)) raise(s, scale, true);
-    form(s, scale, weights);
+                                        Weights& weights,
+                                        float (&correction)[2]) {
+    float c[2];
+    if (__builtin_expect(first, 0)) raise(s, scale, true, c);
+    form<kPace>(s, scale, weights);
     const bool redo = __any_sync(~0u, ((any_[0] | any_[1]) & kAnyIsTwo) != 0);
     if (__builtin_expect(redo, 0)) {
-      raise(s, scale, false);
-      form(s, scale, weights);
-      sum[0] *= correction[0];
-      sum[1] *= correction[1];
+      raise(s, scale, false, c);
+      form<Pace::compilers>(s, scale, weights);
+#pragma unroll
+      for (int row = 0; row < 2; row++) {
+        sum[row] = __fmul_rn(sum[row], c[row]);
+        if (!first) correction[row] = c[row];
+      }
     }
     sum[0] += tile_sum_[0];
     sum[1] += tile_sum_[1];
@@ -68,26 +76,42 @@ struct PrefillSoftmax {
   }
 
  private:
+  // Left alone the compiler puts all products first, and the unit that makes exponentials, which
+  // takes longest, has nothing to do. Pace::even lets each 16 keys depend on a weight of the 16
+  // before, by a zero of which the compiler knows nothing (launches have one layer of blocks).
+  template <Pace kPace>
   __device__ __forceinline__ void form(const float (&s)[kScores], float scale, Weights& weights) {
-    float even[2] = {0, 0}, odd[2] = {0, 0};
+    uint32_t zero = 0;
+    if (kPace == Pace::even) asm volatile("mov.u32 %0, %%ctaid.z;" : "=r"(zero));
+    float even[2] = {0, 0}, odd[2] = {0, 0}, from[2] = {m[0], m[1]};
     any_[0] = any_[1] = 0;
 #pragma unroll
-    for (int k = 0; k < G::kKeys / 16; k++)
+    for (int k = 0; k < G::kKeys / 16; k++) {
+      float e[8];
+#pragma unroll
+      for (int i = 0; i < 8; i++)
+        e[i] = exp2_approx(__fmaf_rn(s[k * 8 + i], scale, -from[i >> 1 & 1]));
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int row = i & 1;
-        const float x = exp2_approx(s[k * 8 + i * 2] * scale - m[row]);
-        const float y = exp2_approx(s[k * 8 + i * 2 + 1] * scale - m[row]);
-        even[row] += x;
-        odd[row] += y;
-        weights[k][i] = pack16<G::kBf16>(x, y);
+        even[row] += e[i * 2];
+        odd[row] += e[i * 2 + 1];
+        weights[k][i] = pack16<G::kBf16>(e[i * 2], e[i * 2 + 1]);
         any_[row] |= weights[k][i];
       }
+#pragma unroll
+      for (int row = 0; row < 2; row++)
+        from[row] = __uint_as_float(__float_as_uint(m[row]) | (__float_as_uint(e[row * 2]) & zero));
+    }
     tile_sum_[0] = even[0] + odd[0];
     tile_sum_[1] = even[1] + odd[1];
   }
 
-  __device__ __forceinline__ void raise(const float (&s)[kScores], float scale, bool first) {
+  // New references where they must rise, in a row's `first` key tile where it has any score.
+  __device__ __forceinline__ void raise(const float (&s)[kScores],
+                                        float scale,
+                                        bool first,
+                                        float (&correction)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
       float x = s[row * 2], y = s[row * 2 + 1];
@@ -98,7 +122,7 @@ struct PrefillSoftmax {
       }
       x = quad_max(fmaxf(x, y));
       const bool up = first ? x > -INFINITY : (quad_or(any_[row]) & kAnyIsTwo) != 0;
-      const float raised = up ? x * scale + G::kHeadroom : m[row];
+      const float raised = up ? __fmaf_rn(x, scale, G::kHeadroom) : m[row];
       correction[row] = exp2_approx(m[row] - raised);
       m[row] = raised;
     }

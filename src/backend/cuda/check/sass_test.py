@@ -62,20 +62,20 @@ def wrong_with_prefill(text: list[str], code: list[str], dims: int, keys: int) -
     shapes = {match[1] for op in code if (match := re.match(r"HGMMA\.(\w+)", op))}
     if shapes != {f"64x{keys}x16", f"64x{dims}x16"}:
         wrong.append(f"wgmma of other shapes: {shapes}")
-    # Products: Q K of the first key tile; Q K and P V of each of the loop's two steps; P V of the two ends.
+    # Products: Q K of the first key tile; Q K and P V of two steps and of two plain ones; P V of the two ends.
     products, steps = [], (dims // 16, keys // 16)
     multiplies = [i for i, op in enumerate(code) if op.startswith("HGMMA")]
     for i in multiplies:
         if not products or "gsb0" in text[products[-1][-1]]:
             products.append([])
         products[-1].append(i)
-    if [len(p) for p in products] != [steps[0], *(steps * 2), steps[1], steps[1]]:
+    if [len(p) for p in products] != [steps[0], *(steps * 4), steps[1], steps[1]]:
         return wrong + [f"products are serialised, or others: {[len(p) for p in products]}"]
     for product in products:
         if code[product[0]:product[-1]].count("R2UR") > 4:
             wrong.append("descriptors come from vector registers one by one")
     waits = [i for i, op in enumerate(code) if op.startswith("WARPGROUP.DEPBAR")]
-    for product in (products[2], products[4]):
+    for product in products[2:9:2]:
         s_ready, o_ready = [i for i in waits if i > product[-1]][:2]
         if code[s_ready:o_ready].count("MUFU.EX2") < keys // 2:
             wrong.append("exponentials are not under P V")
