@@ -154,11 +154,12 @@ class PrefillMma {
     start_next_keys();
     __syncthreads();
   }
-  // This warp is done with K(n).
+  // This warp is done with K(n). Warps with nothing to see reach this barrier from another call
+  // site than the rest: bar.sync pairs them by its number, where __syncthreads() must not be split.
   __device__ __forceinline__ void finish_keys() {
     if (loader_.is_plain()) {
       copy16_wait<0>();
-      __syncthreads();
+      named_barrier(kKeysBarrier, G::kThreads);
       start_next_keys();
     }
     if (n_ == tile_begin_ && slot(tile_ + 1).tile.tile_end != 0) start_queries(tile_ + 1);
@@ -397,6 +398,8 @@ class PrefillMma {
     x = upper ? other : x;
     y = upper ? y : other;
   }
+
+  static constexpr int kKeysBarrier = 1;  // 0 is that of __syncthreads()
 
   const PrefillMmaParams& p_;
   PrefillMmaLoader<G> loader_;
