@@ -124,6 +124,13 @@ TensorMap q_map(const AttentionArgs& args, const PrefillInstance& instance) {
   return result;
 }
 
+// Of one copy: some keys of one block, up to 64, since large copies take fewer instructions of the
+// warps that start them; half a key tile at most where two multiprocessors load it together.
+int32_t copied_keys(int32_t block_size, int32_t tile_keys, int32_t ranks) {
+  const int32_t keys = std::gcd(std::gcd(block_size, tile_keys), 64);
+  return keys * ranks > tile_keys ? keys / 2 : keys;
+}
+
 // All but the tensor map.
 PrefillParams make_params(const PrefillLaunch& launch) {
   const AttentionArgs& args = launch.args;
@@ -147,11 +154,11 @@ PrefillParams make_params(const PrefillLaunch& launch) {
   p.v_offset = static_cast<int32_t>(format.v_offset());
   p.max_blocks = args.batch.max_blocks;
   p.block_size = format.block_size;
-  p.piece = std::gcd(format.block_size, 16);
   p.block_inverse = static_cast<uint32_t>(ceil_div(int64_t{1} << 32, format.block_size));
   p.heads = args.num_heads;
   p.group = args.num_heads / args.kv.kv_heads;
   p.ranks = p.group % 2 == 0 && launch.ranks != 1 ? 2 : 1;
+  p.piece = copied_keys(format.block_size, launch.tile.keys, p.ranks);
   p.section_heads = launch.section_heads > 0
                         ? launch.section_heads
                         : prefill_section_heads(args.num_heads, args.kv.kv_heads);

@@ -82,7 +82,7 @@ struct PrefillParams {
   int64_t sum_row_floats;
   int32_t head_bytes, v_offset;
   int32_t max_blocks, block_size;
-  int32_t piece;           // keys of a copy, gcd(S, 16)
+  int32_t piece;           // keys of a copy, all of one block
   uint32_t block_inverse;  // ceil(2^32 / block_size)
   int32_t heads, group;
   int32_t ranks;          // blocks of a cluster, 1 or 2: see prefill_producer.cuh

@@ -2,8 +2,8 @@
 // them in shared memory and loads their Q (a tensor-map box); one loads K, one V, by bulk copies,
 // one for each run of keys in one block of the cache: lane i of a warp copies run i. The block
 // table is read one key tile ahead, and all else is done before the wait for a free stage: a key
-// tile's time is what a copy takes and little more. Keys outside [first key that the tile sees,
-// kv_len) are not read, but for the rest of their 8 rows.
+// tile's time is what a copy takes and little more. Of keys outside [first key that the
+// tile sees, kv_len) only those are read that share a copy with others, of the same block then.
 //
 // Two blocks of a cluster work on two heads of one KV head, on the same row tile: each loads half
 // of every key tile for both, so L2 is read half as often. Rank 0 draws for both.
