@@ -1,9 +1,9 @@
 // bench_prefill: GPU prefill attention in TFLOP/s (causal counted as half). Protocol: CUDA events,
 // median, in two states: hot, after 1.2 s of load, and rested, 10 launches after 0.4 s of idling;
 // beside each the share of tensor-core clocks in use, which the card's heat does not move. Random
-// data, 16k tokens in all; "contiguous" is a cache of 128-token blocks in order. `--json FILE`
-// writes every figure, `--only WORD` picks lines. bench/prefill_peers.py times cuDNN and
-// FlashAttention-2 alike.
+// data, 16k tokens in all unless the line says otherwise; "contiguous" is a cache of 128-token
+// blocks in order. `--json FILE` writes every figure, `--only WORD` picks lines.
+// bench/prefill_peers.py times cuDNN and FlashAttention-2 alike.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -214,6 +214,13 @@ void run(PrefillBench& bench) {
                 PrefillMask::causal,
                 16,
                 true});
+  for (int32_t keys : {2, 4, 8})
+    bench.line({fmt::format("hd128 32/8 one prompt of {}k", keys),
+                128,
+                32,
+                8,
+                {keys * 1024},
+                {keys * 1024}});
   varlen_lines(bench);
   mma_lines(bench);
   quantised_lines(bench);

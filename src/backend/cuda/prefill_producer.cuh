@@ -38,6 +38,9 @@ class PrefillProducer {
         return;
       }
       if (lane_ == 0) load_queries(j);
+      // The next piece is drawn when there is room for it: a block that drew early would begin it
+      // late, when others have nothing left to do. With one buffer that would be too late.
+      if (G::kQBuffers > 1) mbarrier_wait(shared_.q_empty(j + 1), shared_.q_parity(j + 1) ^ 1);
       describe(shared_.rank == 0 ? draw(j + 1) : receive(j + 1), slot(j + 1));
     }
   }
