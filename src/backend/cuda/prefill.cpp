@@ -158,11 +158,13 @@ PrefillParams make_params(const PrefillLaunch& launch) {
   p.heads = args.num_heads;
   p.group = args.num_heads / args.kv.kv_heads;
   p.ranks = p.group % 2 == 0 && launch.ranks != 1 ? 2 : 1;
+  for (int32_t crowd = 0; crowd < kCrowds; crowd++)
+    p.section_heads[crowd] =
+        launch.section_heads > 0
+            ? launch.section_heads
+            : prefill_section_heads(args.num_heads, args.kv.kv_heads, format.k_dim, crowd);
   p.piece = copied_keys(format.block_size, launch.tile.keys, p.ranks);
-  p.section_heads = launch.section_heads > 0
-                        ? launch.section_heads
-                        : prefill_section_heads(args.num_heads, args.kv.kv_heads);
-  // A block draws up to three pieces ahead: where each has few, the longest must be the first.
+  // A block draws ahead: where each has few pieces, the longest must be the first.
   constexpr int32_t kFewPieces = 6;
   p.few_tiles = kFewPieces * launch.num_multiprocessors / args.num_heads;
   p.window = args.window > 0 ? args.window : kEverything;

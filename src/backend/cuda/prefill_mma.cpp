@@ -1,5 +1,6 @@
 #include "backend/cuda/prefill_mma.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "backend/cuda/format.h"
@@ -52,6 +53,11 @@ PrefillMmaParams make_params(const PrefillLaunch& launch, const PrefillParams& p
   p.log_atom_bytes = std::countr_zero(static_cast<uint32_t>(atom_bytes(p.row_bytes)));
   p.format = cuda_format(format.dtype);
   p.q_is_bf16 = args.q.dtype() == DType::bf16;
+  // Products take longer by these kernels, and about 4 heads at a time do for all.
+  if (launch.section_heads == 0)
+    std::fill_n(p.section_heads,
+                kCrowds,
+                prefill_section_heads(args.num_heads, args.kv.kv_heads, 64, kCrowds - 1));
   return p;
 }
 

@@ -82,10 +82,10 @@ class PrefillMma {
   // zeros if there is no such piece.
   __device__ __forceinline__ void fetch(int work, int j) const {
     if (warp() != 0) return;
-    const int tiles = num_tiles(), per_section = tiles * p_.section_heads;
+    const int tiles = num_tiles(), at_once = p_.section_heads[0];
+    const int per_section = tiles * at_once;
     const int section = work / per_section, rest = work - section * per_section;
-    const int at = rest / p_.section_heads;
-    const int head = section * p_.section_heads + rest - at * p_.section_heads;
+    const int at = rest / at_once, head = section * at_once + rest - at * at_once;
     const bool is_there = work < tiles * p_.heads;
     PrefillMmaSlot& s = slot(j);
     if (lane() < 2)

@@ -43,11 +43,16 @@ struct PrefillMerge {
 };
 static_assert(sizeof(PrefillMerge) == 16);
 
+// How many heads are worked on at a time depends on the number of sequences, the plan's crowd.
+constexpr int32_t kCrowds = 3;
+constexpr int32_t kCrowdSeqs[kCrowds] = {2, 8, 1 << 30};
+
 struct PrefillPlanHeader {
   int32_t num_tiles;
   int32_t num_merges;
   int32_t num_parts;  // in use, for each query head
-  int32_t unused[5];
+  int32_t crowd;      // the first of kCrowdSeqs that the tiles' sequences do not exceed
+  int32_t unused[4];
 };
 static_assert(sizeof(PrefillPlanHeader) == 32);
 
@@ -85,12 +90,12 @@ struct PrefillParams {
   int32_t piece;           // keys of a copy, all of one block
   uint32_t block_inverse;  // ceil(2^32 / block_size)
   int32_t heads, group;
-  int32_t ranks;          // blocks of a cluster, 1 or 2: see prefill_producer.cuh
-  int32_t section_heads;  // heads that are worked on at a time, for the L2 cache
-  int32_t few_tiles;      // of no more tiles, all heads' longest come first
-  int32_t window;         // or kEverything
-  float score_scale;      // of capped scores, if there is a cap, to log2
-  float cap_scale;        // 2 log2 e x scale / softcap; 0: no cap
+  int32_t ranks;                   // blocks of a cluster, 1 or 2: see prefill_producer.cuh
+  int32_t section_heads[kCrowds];  // heads worked on at a time, by crowd
+  int32_t few_tiles;               // of no more tiles, all heads' longest come first
+  int32_t window;                  // or kEverything
+  float score_scale;               // of capped scores, if there is a cap, to log2
+  float cap_scale;                 // 2 log2 e x scale / softcap; 0: no cap
 };
 
 // For the kernels by mma.sync, which load Q themselves (`q` is unused) and take every KV format.

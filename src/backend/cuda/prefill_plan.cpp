@@ -123,6 +123,11 @@ void finish(PrefillPlan& plan) {
       });
   plan.header.num_tiles = static_cast<int32_t>(plan.tiles.size());
   plan.header.num_merges = static_cast<int32_t>(plan.merges.size());
+  std::vector<int32_t> seqs;
+  for (const PrefillTile& t : plan.tiles) seqs.push_back(t.seq);
+  std::sort(seqs.begin(), seqs.end());
+  const auto num_seqs = std::unique(seqs.begin(), seqs.end()) - seqs.begin();
+  while (num_seqs > kCrowdSeqs[plan.header.crowd]) plan.header.crowd++;
 }
 
 }  // namespace
@@ -191,9 +196,13 @@ void write_plan(const PrefillPlan& plan, const PrefillPlanShape& shape, std::spa
   write(shape.merges_offset(), plan.merges);
 }
 
-int32_t prefill_section_heads(int32_t num_heads, int32_t kv_heads) {
+int32_t prefill_section_heads(int32_t num_heads,
+                              int32_t kv_heads,
+                              int32_t head_dim,
+                              int32_t crowd) {
   const int32_t group = num_heads / kv_heads;
-  int32_t section = std::max(1, std::min(kv_heads, 4 / group));
+  const int32_t wanted = (16 >> crowd) / (head_dim > 128 ? 2 : 1);
+  int32_t section = std::max(1, std::min(kv_heads, wanted / group));
   while (kv_heads % section != 0) section--;
   return section * group;
 }

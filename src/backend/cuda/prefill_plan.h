@@ -79,7 +79,9 @@ PrefillPlanShape prefill_plan_shape(const PrefillLimits& limits);
 // Writes the plan, every byte of `out` (shape.num_bytes()).
 void write_plan(const PrefillPlan& plan, const PrefillPlanShape& shape, std::span<std::byte> out);
 
-// Heads worked on at a time: whole KV heads, about 4 query heads, a divisor of H.
-int32_t prefill_section_heads(int32_t num_heads, int32_t kv_heads);
+// Heads worked on at a time: whole KV heads, a divisor of H. About 4, so that their keys stay in
+// the L2 cache; 8 or 16 for a crowd of few sequences, since else all multiprocessors ask for the
+// same keys at once; half as many above head size 128.
+int32_t prefill_section_heads(int32_t num_heads, int32_t kv_heads, int32_t head_dim, int32_t crowd);
 
 }  // namespace pagoda::cuda

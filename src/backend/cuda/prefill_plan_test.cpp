@@ -303,13 +303,28 @@ TEST(PrefillPlan, is_written_to_every_byte) {
 
 TEST(PrefillPlan, sections_are_whole_kv_heads_and_divide_the_heads) {
   for (int32_t kv_heads : {1, 2, 3, 5, 7, 8, 32})
-    for (int32_t group : {1, 2, 3, 4, 8, 16}) {
-      const int32_t section = prefill_section_heads(kv_heads * group, kv_heads);
-      EXPECT_EQ(section % group, 0);
-      EXPECT_EQ(kv_heads * group % section, 0);
-    }
-  EXPECT_EQ(prefill_section_heads(32, 8), 4);
-  EXPECT_EQ(prefill_section_heads(32, 32), 4);
+    for (int32_t group : {1, 2, 3, 4, 8, 16})
+      for (int32_t head_dim : {64, 256})
+        for (int32_t crowd = 0; crowd < kCrowds; crowd++) {
+          const int32_t section =
+              prefill_section_heads(kv_heads * group, kv_heads, head_dim, crowd);
+          EXPECT_GT(section, 0);
+          EXPECT_EQ(section % group, 0);
+          EXPECT_EQ(kv_heads * group % section, 0);
+        }
+  EXPECT_EQ(prefill_section_heads(32, 8, 128, 0), 16);
+  EXPECT_EQ(prefill_section_heads(32, 8, 128, 1), 8);
+  EXPECT_EQ(prefill_section_heads(32, 8, 128, 2), 4);
+  EXPECT_EQ(prefill_section_heads(32, 32, 256, 2), 2);
+}
+
+TEST(PrefillPlan, says_how_many_sequences_there_are) {
+  for (const auto& [seqs, crowd] : {std::pair{1, 0}, {2, 0}, {3, 1}, {8, 1}, {9, 2}, {100, 2}}) {
+    Batch batch;
+    for (int i = 0; i < seqs; i++) batch.add(300, 300);
+    batch.add(0, 50);  // has no rows
+    EXPECT_EQ(plan_prefill(batch.input())[0].header.crowd, crowd) << seqs;
+  }
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ class PrefillProducer {
     int word = 0;
     if (work < num_units()) {
       const bool are_few = num_tiles() <= p_.few_tiles;
-      const int at_once = by_ranks(are_few ? p_.heads : p_.section_heads);
+      const int at_once = by_ranks(are_few ? p_.heads : p_.section_heads[__ldg(&p_.header->crowd)]);
       const int per_section = num_tiles() * at_once, section = work / per_section;
       const int rest = work - section * per_section, tile = rest / at_once;
       if (lane_ < 8) word = __ldg(reinterpret_cast<const int*>(p_.tiles + tile) + lane_);
