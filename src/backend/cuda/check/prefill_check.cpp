@@ -7,12 +7,13 @@
 #include <cstring>
 #include <string>
 
-#include "backend/cuda/check/prefill_case.h"
+#include "backend/cuda/check/prefill_kind.h"
 
 namespace pagoda::cuda {
 namespace {
 
 using Lens = std::vector<int32_t>;
+using Kind = PrefillKind;
 
 class PrefillChecker : Report {
  public:
@@ -53,43 +54,6 @@ class PrefillChecker : Report {
     }
   }
 
-  struct Kind {
-    KvDType dtype;
-    int32_t head_dim;
-    PrefillPath path = PrefillPath::automatic;
-    DType q_dtype = DType::bf16;
-    bool scratch = false;
-
-    std::string name() const {
-      return fmt::format("{}{} hd{}{}{}",
-                         pagoda::name(dtype),
-                         kv_bits(dtype) < 16 && q_dtype == DType::f16 ? " q f16" : "",
-                         head_dim,
-                         path == PrefillPath::mma ? " mma" : "",
-                         scratch               ? " copied"
-                         : kv_bits(dtype) < 16 ? " direct"
-                                               : "");
-    }
-    // Codes become values of 11 bits in the kernel: a score of hundreds is off by its 2^-12.
-    bool rounds_codes() const {
-      return !scratch && (dtype == KvDType::int8 || dtype == KvDType::int4);
-    }
-    bool knows_spans() const {
-      const KvDType attended = !scratch                 ? dtype
-                               : q_dtype == DType::bf16 ? KvDType::bf16
-                                                        : KvDType::f16;
-      return prefill_tile(attended, head_dim, path).span_tiles > 0;
-    }
-    // The kernels' own sizes and types, as opposed to those that are padded into them.
-    bool is_main() const { return head_dim % 64 == 0 && head_dim != 192 && q_dtype == DType::bf16; }
-    PrefillCaseShape shape() const {
-      PrefillCaseShape s;
-      s.dtype = dtype, s.head_dim = head_dim, s.path = path, s.q_dtype = q_dtype;
-      s.scratch = scratch;
-      s.fp8_scales = dtype == KvDType::fp8 && head_dim % 64 == 0;
-      return s;
-    }
-  };
   std::vector<Kind> kinds() const {
     std::vector<Kind> all;
     for (PrefillPath path : {PrefillPath::automatic, PrefillPath::mma})
@@ -120,6 +84,11 @@ class PrefillChecker : Report {
         s.q_lens = brief ? Lens{40, 300} : Lens{200, 1, 64, 333, 128, 127, 129};
         check(s, fmt::format("{} S{}", who, S));
       }
+      // Rows far from what they don't see, up to the last key tile, and a row tile behind them.
+      s.block_size = 48;
+      s.num_multiprocessors = 2;
+      s.kv_lens = {1500, 1372, 70}, s.q_lens = {300, 128, 40};
+      check(s, who + " plain steps");
       s.block_size = 16;
       s.num_multiprocessors = 132;
       if (brief) continue;
@@ -196,6 +165,7 @@ class PrefillChecker : Report {
       s.window = 200;
       s.jumps = Jumps::spikes;
       same_bits(s, kind.name() + " window, spikes");
+      same_bits_in_sections(kind);
     }
     fmt::print(
         "bits: twice, alone, chunks, block sizes and orders, launches, sections, few "
@@ -225,9 +195,6 @@ class PrefillChecker : Report {
       expect(same(whole, several.output_in_chunks(300)), who + " bits: of chunks");
       replayed(several, whole, who + " several launches");
     }
-    PrefillCaseShape wide = s;
-    wide.section_heads = s.num_heads;
-    expect(same(whole, PrefillCase(wide).output()), who + " bits: sections");
     PrefillCaseShape alone = s;
     alone.ranks = 1;
     expect(same(whole, PrefillCase(alone).output()), who + " bits: without pairs");
@@ -235,6 +202,24 @@ class PrefillChecker : Report {
     few.num_multiprocessors = 2;
     expect(same(whole, PrefillCase(few).output()), who + " bits: 2 multiprocessors");
     replayed(batch, whole, who);
+  }
+
+  // Few heads at a time, all of them, and as many as the number of sequences asks for.
+  void same_bits_in_sections(const Kind& kind) {
+    for (int32_t seqs : {2, 8, 9}) {
+      PrefillCaseShape s = kind.shape();
+      s.num_heads = 16, s.kv_heads = 8;
+      s.num_multiprocessors = 2;  // few pieces for each would be all heads at once
+      for (int32_t i = 0; i < seqs; i++) s.kv_lens.push_back(150 + 37 * i);
+      PrefillCase batch(s);
+      const std::vector<uint16_t> whole = batch.output();
+      const std::string who = fmt::format("{} bits: {} sequences", kind.name(), seqs);
+      expect(same(whole, batch.output_in_chunks(100000)), who + ", alone");
+      for (int32_t heads : {2, 16}) {
+        s.section_heads = heads;
+        expect(same(whole, PrefillCase(s).output()), fmt::format("{}, {} heads", who, heads));
+      }
+    }
   }
 
   void replayed(PrefillCase& batch, const std::vector<uint16_t>& whole, const std::string& who) {
