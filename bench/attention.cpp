@@ -1,14 +1,13 @@
 // bench_attention: GPU decode attention, append and block copy, each line beside the read-only
 // stream and the empty kernel of the same run. Protocol: a CUDA graph of at least 20 launches over
 // at least 260 MB of random KV in blocks of random order, median of replays. `--tune` sweeps blocks
-// per multiprocessor and ring sizes; `--json FILE` writes every figure.
+// per multiprocessor and ring sizes; `--json FILE` writes every figure; `--only WORD` picks lines.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <numeric>
@@ -164,7 +163,7 @@ void Bench::blocks() {
   put("block_copy", us, bytes / us * 1e-6);
 }
 
-void run(Bench& bench, bool quick) {
+void run(Bench& bench) {
   if (!bench.once) bench.ceilings();
   const auto B64 = [](KvDType dtype, int32_t len) {
     return Shape{fmt::format("{} B64 {}k", name(dtype), len / 1024), 64, len, 32, 8, 128, dtype};
@@ -195,7 +194,7 @@ void run(Bench& bench, bool quick) {
   for (KvDType dtype : {KvDType::int8, KvDType::int4, KvDType::fp8, KvDType::f16})
     bench.ratio(std::string(name(dtype)) + " against bf16",
                 b64_16k / bench.line(B64(dtype, 16384)));
-  if (!quick) bench.line({"int4 B1 4k", 1, 4096, 32, 8, 128, KvDType::int4});
+  bench.line({"int4 B1 4k", 1, 4096, 32, 8, 128, KvDType::int4});
   const Shape cascade = {
       "64 x (8k shared + 1k)", 64, 9216, 32, 8, 128, KvDType::bf16, 16, 1, 8192, true};
   Shape apart = cascade;
@@ -222,14 +221,25 @@ void run(Bench& bench, bool quick) {
 }  // namespace pagoda::cuda
 
 int main(int argc, char** argv) {
-  bool tune = false, quick = false, once = false;
+  bool tune = false, once = false;
   std::string file, only;
   for (int i = 1; i < argc; i++) {
-    if (!std::strcmp(argv[i], "--tune")) tune = true;
-    if (!std::strcmp(argv[i], "--quick")) quick = true;
-    if (!std::strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
-    if (!std::strcmp(argv[i], "--once")) once = true;
-    if (!std::strcmp(argv[i], "--json") && i + 1 < argc) file = argv[++i];
+    const std::string flag = argv[i];
+    if (flag == "--tune") {
+      tune = true;
+    } else if (flag == "--once") {
+      once = true;
+    } else if (flag == "--only" && i + 1 < argc) {
+      only = argv[++i];
+    } else if (flag == "--json" && i + 1 < argc) {
+      file = argv[++i];
+    } else {
+      fmt::print(
+          "usage: bench_attention [--only WORD] [--json FILE] [--tune] [--once]\n"
+          "  --only   lines with that word; --tune: other blocks and ring sizes\n"
+          "  --once   one launch a line, for a profiler\n");
+      return 2;
+    }
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   int devices = 0;
@@ -241,7 +251,7 @@ int main(int argc, char** argv) {
     pagoda::cuda::Bench bench(tune);
     bench.only = only;
     bench.once = once;
-    pagoda::cuda::run(bench, quick);
+    pagoda::cuda::run(bench);
     if (!file.empty()) std::ofstream(file) << bench.json() << "\n";
   } catch (const pagoda::Error& e) {
     fmt::print("bench_attention: {}\n", e.message());

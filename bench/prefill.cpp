@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -233,10 +232,20 @@ void run(PrefillBench& bench) {
 int main(int argc, char** argv) {
   std::string file, only;
   int32_t ranks = 0;
-  for (int i = 1; i + 1 < argc; i++) {
-    if (!std::strcmp(argv[i], "--only")) only = argv[i + 1];
-    if (!std::strcmp(argv[i], "--ranks")) ranks = std::atoi(argv[i + 1]);
-    if (!std::strcmp(argv[i], "--json")) file = argv[i + 1];
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = i + 1 < argc ? argv[i] : "";
+    if (flag == "--only") {
+      only = argv[i + 1];
+    } else if (flag == "--ranks") {
+      ranks = std::atoi(argv[i + 1]);
+    } else if (flag == "--json") {
+      file = argv[i + 1];
+    } else {
+      fmt::print(
+          "usage: bench_prefill [--only WORD] [--json FILE] [--ranks 1]\n"
+          "  --only   lines with that word; --ranks 1: no two multiprocessors share keys\n");
+      return 2;
+    }
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   int devices = 0;

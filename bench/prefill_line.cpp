@@ -107,7 +107,7 @@ void PrefillLine::plan() {
   in.tile_rows = tile_.rows;
   in.tile_keys = tile_.keys;
   in.mask = s_.mask;
-  if (!s_.whole) in.span_tiles = tile_.span_tiles;
+  in.span_tiles = tile_.span_tiles;
   const PrefillPlan plan = plan_prefill(in).front();  // with room for all parts: one launch
   plan_shape_ = shape_of(plan);
   workspace_ = DeviceBytes(plan_shape_.workspace_bytes(s_.H, s_.D));

@@ -21,7 +21,6 @@ struct PrefillShape {
   KvDType dtype = KvDType::bf16;
   PrefillPath path = PrefillPath::automatic;
   bool scratch = false;  // quantised KV by way of a 16-bit copy
-  bool whole = false;    // many keys, but no spans
 };
 
 class PrefillLine {

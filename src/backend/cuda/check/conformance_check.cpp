@@ -81,7 +81,8 @@ int run(DType activations, std::string_view prefix) {
              all.held,
              all.wrong,
              all.not_there);
-  return all.wrong > 0;
+  if (families.empty()) fmt::print("conformance_check: no case begins with {}\n", prefix);
+  return all.wrong > 0 || families.empty();
 }
 
 }  // namespace

@@ -321,13 +321,18 @@ class Checker : Report {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  const bool small = argc == 2 && std::string(argv[1]) == "small";
+  if (argc > 1 && !small) {
+    fmt::print("usage: decode_check [small]\n");
+    return 2;
+  }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     fmt::print("decode_check: no GPU here, skipped\n");
     return 77;
   }
   try {
-    return pagoda::cuda::Checker(argc > 1 && std::string(argv[1]) == "small").run();
+    return pagoda::cuda::Checker(small).run();
   } catch (const pagoda::Error& e) {
     fmt::print("decode_check: {}\n", e.message());
     return 1;

@@ -364,14 +364,18 @@ class PrefillChecker : Report {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  const std::string how = argc > 1 ? argv[1] : "full";
+  if (how != "small" && how != "full") {
+    fmt::print("usage: prefill_check [small | full] [WORD], WORD as in \"bf16 hd64\"\n");
+    return 2;
+  }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     fmt::print("prefill_check: no GPU here, skipped\n");
     return 77;
   }
   try {
-    const bool small = argc > 1 && std::string(argv[1]) == "small";
-    return pagoda::cuda::PrefillChecker(small, argc > 2 ? argv[2] : "").run();
+    return pagoda::cuda::PrefillChecker(how == "small", argc > 2 ? argv[2] : "").run();
   } catch (const pagoda::Error& e) {
     fmt::print("prefill_check: {}\n", e.message());
     return 1;

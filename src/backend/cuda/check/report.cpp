@@ -49,7 +49,8 @@ void Report::report(const std::string& group) {
 
 int Report::finish(const std::string& check) const {
   fmt::print("{}: {} cases, {} wrong\n", check, cases_, wrong_);
-  return wrong_ > 0;
+  if (cases_ == 0) fmt::print("{}: no such cases\n", check);
+  return wrong_ > 0 || cases_ == 0;
 }
 
 }  // namespace pagoda::cuda
